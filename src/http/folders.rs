@@ -1,6 +1,7 @@
 //! MKCOL, and MOVE, COPY and DELETE of a folder. What its parts come to is the store's, but for a COPY: that is one of each value.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 
 use futures_util::future::join_all;
 
@@ -11,13 +12,22 @@ use crate::http::response::outcome::{CopiedFolder, Outcome};
 use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::{FolderMove, MoveRequest};
 use crate::http::service_config::ServiceConfig;
+use crate::http::sites::siblings::value_of;
 use crate::http::values::content_names::are_alike;
 use crate::http::values::moves::BadMove;
 use crate::http::values::moves::perform::relocate;
-use crate::store::{Error, Key, ListedValue, StagingQuota, Store, ValuesBelow};
+use crate::store::{
+    Error, Key, ListedValue, Preconditions, Purpose, StagingQuota, ValuesBelow, WriteCondition,
+};
 
 /// Values that are copied at once: few, so that they leave disk threads to others.
 const COPIED_AT_ONCE: usize = 8;
+
+/// The reason why values are not copied that were there at first.
+const GONE: &str = "gone meanwhile";
+
+/// A value of a page.
+type Listed = (Key<'static>, ListedValue);
 
 /// Makes `folder`.
 pub async fn make_folder(service: &Service, folder: Key<'static>) -> Result<Outcome, Refusal> {
@@ -84,50 +94,75 @@ pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<
     let service = &*request.service;
     let (store, reactor) = (&service.store, service.reactor);
     let mut below = ValuesBelow::of(&asked.from);
-    let mut is_there = store.has_folder(&asked.from).await?;
+    let mut values = 0;
+    let mut plan = store.plan_copies(&asked.to).await?;
     while let Some(found) = store.next_values(reactor, &mut below).await? {
-        for (key, _) in &found.values {
-            is_there = true;
-            copy_of(request.principal(), &service.config, &asked, key)?;
+        values += found.values.len() as u64;
+        for (key, value) in &found.values {
+            let copy = copy_of(request.principal(), &service.config, &asked, key)?;
+            let is_taken = value.len <= service.config.limits.max_body;
+            if let Some(plan) = plan.as_mut().filter(|_| is_taken) {
+                let preconditions = copy.options.preconditions.as_ref();
+                let only_new =
+                    preconditions.and_then(Preconditions::exact) == Some(WriteCondition::Create);
+                plan.add(key, &copy.to, value.len, only_new).await?;
+            }
         }
     }
-    if !is_there {
+    if values == 0 && !store.has_folder(&asked.from).await? {
         return Err(Refusal::NoSuchFolder);
     }
     store.check_folder(&asked.to).await?;
+    if let Some(plan) = plan
+        && plan.check().await?
+    {
+        let mut below = ValuesBelow::of(&asked.from);
+        while let Some(found) = store.next_values(reactor, &mut below).await? {
+            plan.spare(found.values.iter().map(|(key, _)| key));
+        }
+    }
     let mut made = CopiedFolder::default();
-    if let Err(why) = copy_all(request, &asked, &mut made).await {
-        let done = FolderWork::Copied(made.copied);
-        return Err(Refusal::OfFolder(Box::new(why), done));
+    let met = match copy_all(request, &asked, &mut made).await {
+        Ok(met) => met,
+        Err(why) => {
+            let done = FolderWork::Copied(made.copied);
+            return Err(Refusal::OfFolder(Box::new(why), done));
+        }
+    };
+    // What was there at first, and not when it had its turn.
+    if let Some(gone @ 1..) = values.checked_sub(met) {
+        let name = format!("{}/", asked.from);
+        made.stays.add(name, format!("{GONE}: {gone}"));
     }
     Ok(Outcome::FolderCopied(Box::new(made)))
 }
 
-/// Copies the values below the folder, and notes in `made` what came of it.
+/// Copies the values below the folder, and notes in `made` what came of it. The number of values that it has met.
 async fn copy_all(
     request: &RequestContext,
     asked: &FolderMove,
     made: &mut CopiedFolder,
-) -> Result<(), Refusal> {
+) -> Result<u64, Refusal> {
     let Service {
         store,
         reactor,
         config,
         ..
     } = &*request.service;
-    let mut below = ValuesBelow::of(&asked.from);
+    let (mut below, mut met) = (ValuesBelow::of(&asked.from), 0);
     while let Some(found) = store.next_values(*reactor, &mut below).await? {
         for (name, why) in found.unreadable {
             made.stays.add(name, why.to_string());
         }
-        let mut rest = &found.values[..];
+        met += found.values.len() as u64;
+        let mut rest: VecDeque<_> = found.values.iter().collect();
         while !rest.is_empty() {
-            let some = rest.split_off(..at_once(rest, store)).unwrap_or_default();
+            let some = some_at_once(&mut rest, &request.service, asked);
             // It ends with the rights of the client.
             let client = request.permitted_now(|client| client.permit_copy(asked))?;
             let copies = some.iter().map(async |(key, _)| {
                 let copy = copy_of(client.as_ref(), config, asked, key)?;
-                let copied = relocate(request, copy).await?;
+                let copied = relocate(request, copy, Purpose::Scan).await?;
                 if let Outcome::Relocated(made) = &copied {
                     request.audit_changed(&made.key);
                 }
@@ -137,8 +172,7 @@ async fn copy_all(
             for ((key, _), outcome) in some.iter().zip(join_all(copies).await) {
                 match outcome {
                     Ok(Outcome::Relocated(_)) => made.copied += 1,
-                    // It has gone meanwhile.
-                    Ok(_) => {}
+                    Ok(_) => made.stays.add(key.as_str().to_owned(), GONE.to_owned()),
                     Err(why) if why.row(config).status.is_client_error() => {
                         request.audit_refused(key, &why);
                         made.stays.add(key.as_str().to_owned(), why.to_string());
@@ -149,18 +183,40 @@ async fn copy_all(
             failure?;
         }
     }
-    Ok(())
+    Ok(met)
 }
 
-/// How many of these values, of which there is one, are copied at once.
-fn at_once(values: &[(Key<'_>, ListedValue)], store: &Store) -> usize {
+/// Takes from `rest`, in which there is a value, those that are copied at once. A sibling counts only if it is later than its value: it waits
+/// until that is copied.
+fn some_at_once<'l>(
+    rest: &mut VecDeque<&'l Listed>,
+    service: &Service,
+    asked: &FolderMove,
+) -> Vec<&'l Listed> {
+    let (store, sites) = (&service.store, &service.config.sites);
     let mut left = store.quota().map_or(0, StagingQuota::most_at_once);
-    let fits = |(_, value): &&(Key<'_>, ListedValue)| {
-        let rest = left.checked_sub(value.len);
-        rest.map(|rest| left = rest).is_some()
-    };
-    let values = values.iter().take(COPIED_AT_ONCE);
-    values.take_while(fits).count().max(1)
+    let (mut some, mut waiting) = (Vec::new(), 0);
+    let mut before: Vec<Key<'_>> = Vec::new();
+    while some.len() < COPIED_AT_ONCE
+        && let Some((key, value)) = rest.get(waiting)
+    {
+        if !sites.is_empty()
+            && let Ok(to) = asked.to(key.as_str())
+        {
+            let waits = value_of(&to, sites).is_some_and(|value| before.contains(&value));
+            before.push(to);
+            if waits {
+                waiting += 1;
+                continue;
+            }
+        }
+        match left.checked_sub(value.len) {
+            None if !some.is_empty() => break,
+            fits => left = fits.unwrap_or(0),
+        }
+        some.extend(rest.remove(waiting));
+    }
+    some
 }
 
 /// The COPY of the value of `key`, if the `client` has the rights to it.

@@ -42,6 +42,15 @@ const TRIES: u32 = 32;
 /// The pause of an upload while other evictions make room.
 const SOON: Duration = Duration::from_millis(1);
 
+/// The reason for a read, which decides what bounds evict later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A client asks for the value: this is a use of it.
+    Use,
+    /// The value is one of many, in an archive or in a copy of a folder. This is no use of it, and the cache does not keep it.
+    Scan,
+}
+
 /// A directory served as a key-value store.
 #[derive(Debug)]
 pub struct Directory {
@@ -101,6 +110,11 @@ impl Writing {
     }
 }
 
+/// True if `condition` allows a change only where there is no value, or not this one.
+pub(super) fn is_create(condition: Option<&Condition>) -> bool {
+    condition.is_some_and(|allows| allows(None))
+}
+
 impl Directory {
     /// The value of `key`, if it is in the cache and proved current: one system call, and nothing to wait for.
     pub fn get_cached(&self, key: &Key<'_>) -> Option<Arc<Object>> {
@@ -121,19 +135,19 @@ impl Directory {
     }
 
     /// The value of `key`, or `None` when there is none. Looks past the cache, and fills it.
-    pub async fn get(&self, key: &Key<'_>) -> Result<Option<Arc<Object>>, Error> {
+    pub async fn get(&self, key: &Key<'_>, purpose: Purpose) -> Result<Option<Arc<Object>>, Error> {
         for nth in 1..TRIES {
-            match self.read(key).await {
+            match self.read(key, purpose).await {
                 Err(error) if error.is_gone() => {
                     tokio::time::sleep(Duration::from_millis(1 << nth.min(8)) / 2).await;
                 }
                 read => return read,
             }
         }
-        self.read(key).await
+        self.read(key, purpose).await
     }
 
-    async fn read(&self, key: &Key<'_>) -> Result<Option<Arc<Object>>, Error> {
+    async fn read(&self, key: &Key<'_>, purpose: Purpose) -> Result<Option<Arc<Object>>, Error> {
         // From the kernel's caches, or on a disk thread where those do not have it.
         let Some(opened) = self.ask_kernel("open", key, ValuesDir::open).await? else {
             return Ok(None);
@@ -159,10 +173,11 @@ impl Directory {
             object.look().await?;
         }
         let account = self.account().filter(|it| it.counts(key.as_str()));
+        let account = account.filter(|_| purpose == Purpose::Use);
         object.counted = account.and_then(|account| account.read(key.as_str()));
         let object = Arc::new(object);
         // A value that is not counted yet is not kept: its next use would not be noted.
-        if account.is_none() || object.counted.is_some() {
+        if purpose == Purpose::Use && (account.is_none() || object.counted.is_some()) {
             self.cache.keep(key, &object);
         }
         // Checked after the read, so that a value that was doubted meanwhile is not answered.
@@ -174,6 +189,13 @@ impl Directory {
     pub async fn meta(&self, key: &Key<'_>) -> Result<Option<Meta>, Error> {
         let found = self.ask_kernel("look up", key, ValuesDir::meta).await?;
         Ok(found.filter(|meta| !meta.has_ended()))
+    }
+
+    /// Notes a use of the value of `key`: a client that is told that it is there relies on it.
+    pub(super) fn found_existing(&self, key: &Key<'_>) {
+        if let Some(account) = self.account() {
+            account.read(key.as_str());
+        }
     }
 
     /// Makes `call`, at first so that it does not wait for the device, then on a disk thread if it would have to.
@@ -246,11 +268,15 @@ impl Directory {
     ) -> Result<Meta, Error> {
         let writing = self.writing()?;
         let value = upload.finish().await?;
+        let is_create = is_create(condition.as_ref());
         let change = writing
             .publisher
             .change(key.clone(), Change::Put(value), condition);
         let published = change.await;
         self.cache.forget(&key);
+        if is_create && matches!(published, Err(Error::Precondition)) {
+            self.found_existing(&key);
+        }
         writing.writer.note(published)?.ok_or_else(ended)
     }
 

@@ -14,7 +14,7 @@ use futures_util::FutureExt as _;
 
 use super::bounds::Account;
 use super::changes::Changes;
-use super::directory::Directory;
+use super::directory::{Directory, Purpose};
 use super::object::Object;
 use super::publish::Condition;
 use super::resumable::Resumable;
@@ -130,9 +130,10 @@ impl Store {
         reactor: usize,
         key: &Key<'_>,
         all: bool,
+        purpose: Purpose,
     ) -> Result<Option<Found>, Error> {
         match self {
-            Self::Directory(directory) => Ok(directory.get(key).await?.map(Found::File)),
+            Self::Directory(directory) => Ok(directory.get(key, purpose).await?.map(Found::File)),
             Self::S3(s3) => {
                 let found = Box::pin(s3.gateway(reactor).find(key, all)).await?;
                 Ok(found.map(Box::new).map(Found::Object))
@@ -232,8 +233,13 @@ pub async fn check(
     key: &Key<'_>,
     preconditions: &Preconditions,
 ) -> Result<(), Error> {
-    let holds = holds(preconditions, directory.meta(key).await?);
-    holds.then_some(()).ok_or(Error::Precondition)
+    if holds(preconditions, directory.meta(key).await?) {
+        return Ok(());
+    }
+    if holds(preconditions, None) {
+        directory.found_existing(key);
+    }
+    Err(Error::Precondition)
 }
 
 /// `preconditions` as the publisher decides them.

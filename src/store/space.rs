@@ -50,6 +50,13 @@ pub struct Free {
     pub floor: u64,
 }
 
+impl Free {
+    /// The bytes that values may still take.
+    pub fn beyond_floor(self) -> u64 {
+        self.bytes.saturating_sub(self.floor)
+    }
+}
+
 impl Space {
     pub fn new(floor: u64) -> Self {
         Self {

@@ -26,7 +26,7 @@ use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::{RequestContext, Service};
 use crate::http::values::representation::validators;
-use crate::store::{CONTENDED, Error, IN_MEMORY, Key, Page, TRIES, ValuesBelow, second};
+use crate::store::{CONTENDED, Error, IN_MEMORY, Key, Page, Purpose, TRIES, ValuesBelow, second};
 
 /// Headers and short values are sent together, about so many bytes of them.
 const BATCH: usize = 16 << 10;
@@ -318,7 +318,11 @@ fn reserve(service: &Service, len: usize) -> Result<OwnedSemaphorePermit, Error>
 /// The length of the value of `key`, the second in which it was written, and its bytes; `None` where there is no value.
 async fn open(service: &Service, key: &Key<'_>) -> Result<Option<(u64, u64, Content)>, Error> {
     for _ in 0..TRIES {
-        let Some(mut found) = service.store.get(service.reactor, key, true).await? else {
+        let Some(mut found) = service
+            .store
+            .get(service.reactor, key, true, Purpose::Scan)
+            .await?
+        else {
             return Ok(None);
         };
         let len = found.len();

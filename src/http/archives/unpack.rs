@@ -22,6 +22,7 @@ use crate::http::service::context::RequestContext;
 use crate::http::service::operation::PutOptions;
 use crate::http::sites::siblings::value_of;
 use crate::http::values::put::receive_part;
+use crate::store::bounds::Together;
 use crate::store::{BadKey, Key, MAX_LEN, Preconditions, Published, StagingQuota, Store};
 
 /// The most values that are published at once. Each that goes to an S3 store has one of its connections, which others need too.
@@ -56,6 +57,8 @@ struct Unpacking<'r> {
     /// The keys and the bytes of what is under way.
     keys: HashSet<Key<'static>>,
     bytes: u64,
+    /// The members so far.
+    together: Together,
     unpacked: Unpacked,
     halted: Option<Halted>,
 }
@@ -72,6 +75,7 @@ pub async fn unpack(
         under_way: FuturesOrdered::new(),
         keys: HashSet::new(),
         bytes: 0,
+        together: Together::default(),
         unpacked: Unpacked::default(),
         halted: None,
     };
@@ -130,6 +134,9 @@ impl Unpacking<'_> {
         let (len, limit) = (member.len, request.service.config.limits.max_body);
         if len > limit {
             return Err(Refusal::TooLarge { limit });
+        }
+        if let Some(account) = request.service.store.account() {
+            account.may_join(&mut self.together, key.as_str(), len)?;
         }
         // Of two members with one name, the later one stays. A sibling counts only if it is later than its value.
         let value = value_of(&key, &request.service.config.sites);

@@ -23,6 +23,7 @@ use crate::http::response::outcome::{FormStored, Outcome};
 use crate::http::service::context::RequestContext;
 use crate::http::service::operation::PutOptions;
 use crate::http::values::put::receive_part;
+use crate::store::bounds::Together;
 use crate::store::{Key, Preconditions};
 
 /// About the longest head of a part, in bytes.
@@ -40,6 +41,8 @@ struct FormUpload<'r, 'f, 'b> {
     /// The key of the file under way.
     file: Option<Key<'static>>,
     stored: Vec<StoredFile>,
+    /// The files so far.
+    together: Together,
 }
 
 /// Stores the files of a form.
@@ -55,6 +58,7 @@ pub async fn store_form(
         state: FormState::default(),
         file: None,
         stored: Vec::new(),
+        together: Together::default(),
     };
     let received = upload.store_files().await;
     let folder = upload.state.folder().to_owned();
@@ -123,9 +127,17 @@ impl FormUpload<'_, '_, '_> {
             media_type,
             ..PutOptions::default()
         };
-        let (request, form) = (self.request, &mut self.form);
-        let received = receive_part(request, &key, options, None, async || form.data().await);
-        let published = match received.await? {
+        let (request, form, mut len) = (self.request, &mut self.form, 0);
+        let data = async || {
+            let data = form.data().await?;
+            len += data.as_ref().map_or(0, Bytes::len) as u64;
+            Ok(data)
+        };
+        let received = receive_part(request, &key, options, None, data).await?;
+        if let Some(account) = request.service.store.account() {
+            account.may_join(&mut self.together, key.as_str(), len)?;
+        }
+        let published = match received {
             Some(publishing) => Some(publishing.await?),
             None => None,
         };

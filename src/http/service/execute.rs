@@ -24,6 +24,7 @@ use crate::http::values::get::get;
 use crate::http::values::moves::perform::relocate;
 use crate::http::values::put::put;
 use crate::http::watch::feed::NO_WATCH;
+use crate::store::Purpose;
 
 /// The response to a request, once it is performed.
 pub async fn perform(
@@ -119,7 +120,7 @@ async fn execute(
                 Outcome::NoValue
             })
         }
-        Operation::Move(asked) => Box::pin(relocate(request, *asked)).await,
+        Operation::Move(asked) => Box::pin(relocate(request, *asked, Purpose::Use)).await,
         Operation::MoveFolder(asked) => Box::pin(move_folder(service, *asked)).await,
         Operation::CopyFolder(asked) => {
             request.guard.connection.record.end_with_client();

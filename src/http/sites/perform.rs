@@ -13,7 +13,7 @@ use crate::http::service::operation::{GetOptions, Operation, Otherwise, SiteRequ
 use crate::http::service_config::ServiceConfig;
 use crate::http::sites::siblings::CODINGS;
 use crate::http::values::get::get;
-use crate::store::Key;
+use crate::store::{Key, Purpose};
 
 /// The operation of a request for a folder: its index, if it is in a site and not asked for its `listing`.
 pub fn index_or(
@@ -95,7 +95,11 @@ pub async fn site(request: &RequestContext, asked: SiteRequest) -> Result<Outcom
             by_browser,
         } => {
             if let Some(index) = index.filter(|index| request.may_read(index))
-                && (service.store.get(service.reactor, &index, false).await?).is_some()
+                && (service
+                    .store
+                    .get(service.reactor, &index, false, Purpose::Use)
+                    .await?)
+                    .is_some()
             {
                 return Ok(Outcome::Redirect(to));
             }

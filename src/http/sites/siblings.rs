@@ -7,7 +7,7 @@ use crate::http::service::context::RequestContext;
 use crate::http::service::operation::SiteRequest;
 use crate::http::sites::Sites;
 use crate::http::values::representation::RepresentedValue;
-use crate::store::Key;
+use crate::store::{Key, Purpose};
 
 /// The content codings of siblings, those that save most first.
 pub const CODINGS: [&str; 3] = ["br", "zstd", "gzip"];
@@ -36,7 +36,10 @@ pub async fn sibling(
         let Some(key) = Key::new(name).ok().filter(|key| request.may_read(key)) else {
             continue;
         };
-        let found = service.store.get(service.reactor, &key, false).await;
+        let found = service
+            .store
+            .get(service.reactor, &key, false, Purpose::Use)
+            .await;
         let found = found.inspect_err(|error| service.log_failure(error, Some(request)));
         let coded = found.ok().flatten();
         if let Some(coded) = coded.and_then(|found| value.coded(found, CODINGS[place])) {

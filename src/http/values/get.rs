@@ -21,7 +21,7 @@ use crate::http::values::conditional::{Selection, if_range, preconditions};
 use crate::http::values::digest_fields::{Algorithm, field, want};
 use crate::http::values::range::ranges;
 use crate::http::values::representation::{MIN_COMPRESSED, RepresentedValue, ValueResponse};
-use crate::store::{CONTENDED, Found, Key, TRIES, Verdict};
+use crate::store::{CONTENDED, Found, Key, Purpose, TRIES, Verdict};
 
 impl GetOptions {
     pub fn of(head: &Parts, config: &ServiceConfig) -> Self {
@@ -90,7 +90,11 @@ pub async fn get(
     let (service, is_head) = (&*request.service, request.is_head());
     let all = !is_head && site.is_none() && options.is_none_or(GetOptions::want_all);
     for _ in 0..TRIES {
-        let Some(value) = service.store.get(service.reactor, key, all).await? else {
+        let Some(value) = service
+            .store
+            .get(service.reactor, key, all, Purpose::Use)
+            .await?
+        else {
             return Ok(Outcome::NoValue);
         };
         let mut value = RepresentedValue::new(value, key, &service.config);

@@ -12,6 +12,7 @@ mod names;
 mod order;
 mod room;
 mod rule;
+mod together;
 pub mod uses;
 mod value;
 
@@ -19,6 +20,7 @@ pub use account::{Account, Ask, Reservation, size_of};
 pub use order::{STEP, Victim};
 pub use room::{Choice, Room};
 pub use rule::{AgeOf, Bound, Full, MIN_AGE, Prefix, Total, named};
+pub use together::Together;
 pub use uses::Uses;
 pub use value::{Known, Value};
 

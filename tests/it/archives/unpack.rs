@@ -402,3 +402,32 @@ fn a_value_that_is_not_published_ends_an_archive_whose_client_pauses() {
     server.dir.assert_holds(&["d/x"]);
     server.dir.assert_nothing_staged();
 }
+
+/// A bound takes each member by itself; for the last it would evict the first.
+#[test]
+fn a_tar_that_a_bound_has_no_room_for_is_refused_at_the_member_that_would_evict_another() {
+    directory_only!("bounds");
+    for durability in ["os", "disk"] {
+        let server = TestServer::start(&["--max-size", "40KiB", "--durability", durability]);
+        for n in 0..10 {
+            server.store(&format!("old/{n}"), [1; 4096]);
+        }
+        let names: Vec<_> = (0..12).map(|n| format!("{n:02}")).collect();
+        let list = names.iter().map(|name| (&**name, &[7; 4096][..]));
+        let refused = put(&server, "in/", "", &tar(list.clone()));
+        refused.says(
+            507,
+            "the bound of all values is full (max-size 40.0 KiB): all of this",
+        );
+        refused.says(507, "values stored before: 10");
+        let stored: Vec<_> = names
+            .iter()
+            .take(10)
+            .map(|name| format!("in/{name}"))
+            .collect();
+        server
+            .dir
+            .assert_holds(&stored.iter().map(|key| &**key).collect::<Vec<_>>());
+        assert_eq!(put(&server, "in/", "", &tar(list.take(10))).status, 200);
+    }
+}

@@ -37,6 +37,82 @@ fn the_value_used_longest_ago_goes_whatever_the_use() {
     });
 }
 
+/// Whoever is told that a value is there relies on it, as build caches do.
+#[test]
+fn a_value_that_a_client_is_told_to_be_there_counts_as_used() {
+    directory_only!("bounds");
+    let header = |name: &str| {
+        let mut header = tar::Header::new_gnu();
+        header.set_path(name).expect("a name");
+        header.set_size(4096);
+        header.set_cksum();
+        header
+    };
+    let packed = [header("e").as_bytes(), &BLOCK[..], &[0; 1024]].concat();
+    let form = b"--X\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\nv\r\n--X--\r\n";
+    let of_form = format!(
+        "Content-Type: multipart/form-data; boundary=X\r\nContent-Length: {}\r\n",
+        form.len()
+    );
+    each_way(&["--max-size", "36KiB"], |server| {
+        store_all(server, "a b c d e f g h i");
+        let ways: [(&str, &str, &str, &[u8], u16); 7] = [
+            ("PUT", "/a", "If-None-Match: *\r\n", &BLOCK, 412),
+            (
+                "COPY",
+                "/h",
+                "Destination: /b\r\nOverwrite: F\r\n",
+                b"",
+                412,
+            ),
+            (
+                "MOVE",
+                "/h",
+                "Destination: /c\r\nOverwrite: F\r\n",
+                b"",
+                412,
+            ),
+            (
+                "PUT",
+                "/d",
+                "If-None-Match: *\r\nUpload-Complete: ?0\r\n",
+                b"v",
+                412,
+            ),
+            ("PUT", "/?archive=tar", "If-None-Match: *\r\n", &packed, 200),
+            ("POST", "/-/upload", &of_form, form, 412),
+            ("HEAD", "/g", "", b"", 200),
+        ];
+        for (method, path, lines, body, status) in ways {
+            let answer = server.request(method, path, lines, body);
+            assert_eq!(answer.status, status, "{method} {path} {}", answer.text());
+            tick();
+        }
+        store_all(server, "j");
+        assert_has(server, "a b c d e f g h j");
+    });
+}
+
+#[test]
+fn an_archive_or_a_copy_of_a_folder_uses_no_value() {
+    directory_only!("bounds");
+    each_way(&["--max-size", "48KiB"], |server| {
+        store_all(server, "f/a f/b c d e");
+        for archive in ["tar", "zip"] {
+            let path = format!("/f/?archive={archive}");
+            assert_eq!(server.request("GET", &path, "", b"").status, 200);
+        }
+        let copied = server.request("COPY", "/f/", "Destination: /g/\r\n", b"");
+        assert_eq!(copied.status, 200);
+        // What is copied by itself is used.
+        let copied = server.request("COPY", "/f/b", "Destination: /h\r\n", b"");
+        assert_eq!(copied.status, 201);
+        tick();
+        store_all(server, "i j k l m n");
+        assert_has(server, "d e f/b g/a g/b h i j k l m n");
+    });
+}
+
 #[test]
 fn a_value_served_from_memory_counts_as_used() {
     directory_only!("bounds");

@@ -238,21 +238,137 @@ fn the_audit_log_tells_of_each_value_that_may_not_be_replaced() {
 }
 
 #[test]
-fn a_full_bound_ends_it_and_tells_how_much_was_copied() {
+fn copies_that_a_bound_has_no_room_for_are_refused_before_the_first() {
     directory_only!("bounds");
-    let bound = r#"prefix = "q/", max-keys = 2, full = "refuse""#;
-    let mut server = TestServer::start(&["--bound", bound, "--audit-log"]);
+    let quota = r#"prefix = "q/{name}/", max-keys = 20, full = "refuse""#;
+    let cache = r#"prefix = "c/", max-size = "120KiB""#;
+    let mut server = TestServer::start(&["--bound", quota, "--bound", cache, "--audit-log"]);
     for n in 0..20 {
-        server.store(&format!("a/{n:02}"), "v");
+        for folder in ["a", "c/a"] {
+            server.store(&format!("{folder}/{n:02}"), [1; 4096]);
+        }
     }
-    copy(&server, "/a/", "/q/b/", "").says(507, "2 values were copied before");
-    assert_eq!(server.get("q/b/00").status, 200);
+    server.store("q/b/other", "v");
+    let before = server.dir.names();
+    let why = "the bound of \"q/b/\" is full (max-keys 20): all of this has no room in it";
+    copy(&server, "/a/", "/q/b/", "").says(507, why);
+    // The copies and what they are made of have no room beside each other.
+    let why = "the bound of \"c/\" is full (max-size 120.0 KiB): all of this";
+    copy(&server, "/c/a/", "/c/b/", "").says(507, why);
+    assert_eq!(server.dir.names(), before, "nothing was copied or evicted");
+    // What replaces values of the same size takes no room, and what stays is not copied.
+    let copied = copy(&server, "/a/", "/q/full/", "");
+    assert_eq!((copied.status, report(&copied).0), (200, 20));
+    let copied = copy(&server, "/a/", "/q/full/", "");
+    assert_eq!((copied.status, report(&copied).0), (200, 20));
+    let kept = copy(&server, "/a/", "/q/full/", "Overwrite: F\r\n");
+    assert_eq!((kept.status, report(&kept).1), (409, 20));
     server.stop();
     let audited = server.logged("audit");
-    let copies = audited.iter().filter(|event| event.has("peer"));
-    let copies = copies.filter(|event| event.field("method") == "COPY");
-    let keys: Vec<_> = copies.map(|event| event.field("key")).collect();
-    assert_eq!(keys, ["/q/b/00", "/q/b/01"]);
+    let told = audited.iter().filter(|event| event.has("peer"));
+    let told = told.filter(|event| event.field("method") == "COPY");
+    let changed = told.filter(|event| event.field("result") == "changed");
+    assert_eq!(changed.count(), 20 + 20);
+}
+
+/// Those go that are not copied, though the copied ones were used before them.
+#[test]
+fn copies_evict_none_of_the_values_that_they_are_made_of() {
+    directory_only!("bounds");
+    let server = TestServer::start(&["--max-size", "400KiB"]);
+    for (folder, count) in [("a", 30), ("other", 70)] {
+        for n in 0..count {
+            server.store(&format!("{folder}/{n:02}"), [1; 4096]);
+        }
+        pass(Duration::from_millis(20)); // a tick of the clock of uses
+    }
+    let copied = copy(&server, "/a/", "/b/", "");
+    assert_eq!((copied.status, report(&copied)), (200, (30, 0, vec![])));
+    for n in 0..30 {
+        for folder in ["a", "b"] {
+            assert!(
+                server.dir.file(format!("{folder}/{n:02}")).exists(),
+                "{folder}/{n}"
+            );
+        }
+    }
+}
+
+#[test]
+fn copies_that_the_disk_has_no_room_for_are_refused_before_the_first() {
+    directory_only!("bounds");
+    let mount = needed!(Mount::tmpfs("size=32m", "copies on a disk that fills up"));
+    let server = Launch::new(&["--min-free", "4MiB"])
+        .on(&mount.dir())
+        .start();
+    for n in 0..15 {
+        server.store(&format!("a/{n:02}"), pattern(n, 1 << 20));
+    }
+    let before = server.dir.names();
+    copy(&server, "/a/", "/b/", "").says(507, "no more than --min-free is left");
+    assert_eq!(server.dir.names(), before, "nothing was copied");
+    // In place of others they take no more.
+    for n in 0..10 {
+        server.store(&format!("b/{n:02}"), pattern(n + 20, 1 << 20));
+    }
+    let copied = copy(&server, "/a/", "/b/", "");
+    assert_eq!(copied.status, 507, "five more than there is room for");
+    assert_eq!(server.ask("DELETE", "a/10").status, 200);
+    for n in 11..15 {
+        assert_eq!(server.ask("DELETE", &format!("a/{n}")).status, 200);
+    }
+    let copied = copy(&server, "/a/", "/b/", "");
+    assert_eq!((copied.status, report(&copied)), (200, (10, 0, vec![])));
+}
+
+#[test]
+fn a_value_that_has_gone_meanwhile_counts_as_one_that_stays() {
+    directory_only!("many values");
+    let server = TestServer::start(&["--threads", "1"]);
+    for n in 0..10_000 {
+        server.dir.place(&format!("f/{n:05}"), "v");
+    }
+    let copied = thread::scope(|scope| {
+        let copying = scope.spawn(|| copy(&server, "/f/", "/g/", ""));
+        eventually("some of it is copied", || server.dir.file("g").exists());
+        let removed = server.ask("DELETE", "f/09999").status;
+        assert_eq!(removed, 200);
+        copying.join().expect("an answer")
+    });
+    let (made, stayed, _) = report(&copied);
+    assert_eq!((copied.status, made, stayed), (409, 9_999, 1));
+    copied.says(409, "gone meanwhile");
+}
+
+/// A sibling is one only if it is later than its value.
+#[test]
+fn siblings_are_siblings_in_the_copy_too() {
+    directory_only!("times in nanoseconds");
+    for durability in ["os", "disk"] {
+        let args = ["--durability", durability, "--site", "prefix = \"\""];
+        let server = TestServer::start(&args);
+        for n in 0..40 {
+            for ending in ["", ".br", ".gz", ".gz.br"] {
+                server.store(&format!("a/{n:02}.js{ending}"), "v");
+            }
+        }
+        let copied = copy(&server, "/a/", "/b/", "");
+        assert_eq!((copied.status, report(&copied).0), (200, 160));
+        for n in 0..40 {
+            for coding in ["br", "gzip"] {
+                let lines = format!("Accept-Encoding: {coding}\r\n");
+                let got = server.request("GET", &format!("/b/{n:02}.js"), &lines, b"");
+                assert_eq!(
+                    got.header("content-encoding"),
+                    Some(coding),
+                    "{durability} {n}"
+                );
+            }
+            let times =
+                [".gz", ".gz.br"].map(|it| server.dir.modified(&format!("b/{n:02}.js{it}")));
+            assert!(times[0] < times[1], "a sibling of a sibling");
+        }
+    }
 }
 
 /// What is copied stays, and the answer says how much that is.

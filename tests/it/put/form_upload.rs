@@ -427,3 +427,18 @@ fn memory_does_not_grow_with_the_form() {
     let grown = server.proc().peak_rss_kib().saturating_sub(before);
     assert!(grown < 8 * 1024, "{grown} KiB");
 }
+
+#[test]
+fn a_form_that_a_bound_has_no_room_for_evicts_none_of_its_own_files() {
+    directory_only!("bounds");
+    let server = TestServer::start(&["--max-size", "16KiB"]);
+    server.store("old", [1; 4096]);
+    let names: Vec<_> = (0..6).map(|n| file(&n.to_string())).collect();
+    let parts: Vec<_> = names.iter().map(|name| (&**name, &[7; 4096][..])).collect();
+    let refused = send(&server, "", &parts);
+    refused.says(
+        507,
+        "the bound of all values is full (max-size 16.0 KiB): all of this",
+    );
+    server.dir.assert_holds(&["0", "1", "2", "3"]);
+}

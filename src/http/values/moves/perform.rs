@@ -7,16 +7,20 @@ use crate::http::service::operation::MoveRequest;
 use crate::http::values::moves::BadMove;
 use crate::http::values::put::verify;
 use crate::store::{
-    CONTENDED, Digest, Digests, Preconditions, Relocated, Relocation, TRIES, UploadHead,
+    CONTENDED, Digest, Digests, Preconditions, Purpose, Relocated, Relocation, TRIES, UploadHead,
     WriteCondition,
 };
 
-/// Moves or copies a value. A source that is replaced meanwhile is looked at anew.
-pub async fn relocate(request: &RequestContext, asked: MoveRequest) -> Result<Outcome, Refusal> {
+/// Moves or copies a value, which is read for this `purpose`. A source that is replaced meanwhile is looked at anew.
+pub async fn relocate(
+    request: &RequestContext,
+    asked: MoveRequest,
+    purpose: Purpose,
+) -> Result<Outcome, Refusal> {
     let Service { store, reactor, .. } = &*request.service;
     let limit = request.service.config.limits.max_body;
     for _ in 0..TRIES {
-        let Some(found) = store.get(*reactor, &asked.from, false).await? else {
+        let Some(found) = store.get(*reactor, &asked.from, false, purpose).await? else {
             return Ok(Outcome::NoValue);
         };
         if asked
