@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::bounds::{Account, Ask, Choice, Room, Total, size_of};
+use super::bounds::{Account, Ask, size_of};
 use super::cache::Cache;
 use super::changes::Changes;
 use super::directory_fd::{Blocking, ValuesDir};
@@ -28,19 +28,17 @@ use super::resumable::{Field, Registry, Resumable};
 use super::space::Free;
 use super::upload::FileUpload;
 use super::upload_claim::UploadId;
+use super::upload_room::UploadRoom;
 use super::value_file;
 use super::write_context::WriteContext;
 use crate::metrics::StoreCounters;
-use crate::transfer::{BlockingPool, IN_MEMORY, Uploader};
+use crate::transfer::{BlockingPool, IN_MEMORY, Uploader, is_large};
 use crate::value::{Error, Key, Meta};
 
 /// How often an open is repeated when the file is replaced during each read. FUSE keeps a name that went stale for a second, as
 /// its default is: the pauses between, from 1 to 128 ms, last longer together. On mergerfs more than half of the tries fail while the
 /// value is replaced all the time, so a few after that second would not do.
 const TRIES: u32 = 32;
-
-/// The pause of an upload while other evictions make room.
-const SOON: Duration = Duration::from_millis(1);
 
 /// The reason for a read, which decides what bounds evict later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,32 +79,21 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    /// Has values go until the disk has `bytes` more for the value of `key`. False where nobody is left who could go.
-    async fn make_room(&self, room: &Arc<Room>, key: &Key<'_>, bytes: u64) -> bool {
-        loop {
-            let (room, writer) = (Arc::clone(room), Arc::clone(&self.writer));
-            let key = key.as_str().to_owned();
-            let choose = move || {
-                let free = writer.space.free(&writer.dir().root)?;
-                room.gone(|| free);
-                let has = free.map_or(0, |free| free.bytes.saturating_sub(free.floor));
-                let lacks = Total {
-                    bytes: bytes.saturating_sub(has),
-                    keys: 0,
-                };
-                Ok(if lacks.is_zero() {
-                    None
-                } else {
-                    Some(room.for_disk(free, lacks, &[&key]))
-                })
-            };
-            match self.writer.dir().disk.spawn(choose).await {
-                Ok(None) => return true,
-                Ok(Some(Choice::Evict(victims))) => drop(self.publisher.evict(victims).await),
-                Ok(Some(Choice::Wait)) => tokio::time::sleep(SOON).await,
-                Ok(Some(Choice::Nobody)) | Err(_) => return false,
-            }
-        }
+    /// What makes room for a large value of `key`, where there are bounds.
+    fn room(&self, key: &Key<'_>) -> Option<Box<UploadRoom>> {
+        let room = self.writer.room.as_ref()?;
+        Some(Box::new(UploadRoom {
+            key: key.clone().into_owned(),
+            room: Arc::clone(room),
+            writer: Arc::clone(&self.writer),
+            publisher: Arc::downgrade(&self.publisher),
+            unexplained: 0,
+        }))
+    }
+
+    fn with_room(&self, mut upload: Resumable) -> Resumable {
+        upload.room = self.room(upload.key());
+        upload
     }
 }
 
@@ -225,22 +212,14 @@ impl Directory {
     ) -> Result<FileUpload, Error> {
         self.may_begin(key, len)?;
         let writing = self.writing()?;
-        loop {
-            let writer = Arc::clone(&writing.writer);
-            let error = match FileUpload::begin(writer, key, len, uploader.clone()).await {
-                Ok(begun) => return Ok(begun),
-                Err(error) => error,
-            };
-            let is_full = matches!(error, Error::NoSpace(_));
-            let room = writing.writer.room.as_ref().filter(|_| is_full);
-            let len = len.unwrap_or(0);
-            if let Some(room) = room
-                && Box::pin(writing.make_room(room, key, len)).await
-            {
-                continue;
-            }
+        let writer = Arc::clone(&writing.writer);
+        // For a small value the publisher makes room.
+        let is_small = len.is_some_and(|len| !is_large(len));
+        let room = if is_small { None } else { writing.room(key) };
+        match FileUpload::begin(writer, key, len, uploader, room).await {
             // Nothing may have been written yet.
-            return writing.writer.note(Err(error));
+            Err(error) => writing.writer.note(Err(error)),
+            begun => begun,
         }
     }
 
@@ -288,12 +267,13 @@ impl Directory {
         fields: Vec<Field>,
         uploader: Uploader,
     ) -> Result<Resumable, Error> {
+        let writing = self.writing()?;
+        self.may_begin(&key, length)?;
         let Writing {
             writer, uploads, ..
-        } = self.writing()?;
-        self.may_begin(&key, length)?;
+        } = writing;
         let begun = Resumable::begin(writer, uploads, key, length, fields, uploader).await;
-        writer.note(begun)
+        writer.note(begun.map(|upload| writing.with_room(upload)))
     }
 
     /// The key of the resumable upload `id`; `None` where there is none. A request that holds the claim goes on.
@@ -305,7 +285,10 @@ impl Directory {
     /// Claims the resumable upload `id`; `None` where there is none.
     pub async fn resume(&self, id: UploadId) -> Result<Option<Resumable>, Error> {
         match &self.writing {
-            Some(writing) => Resumable::claim(&writing.writer, &writing.uploads, id).await,
+            Some(writing) => {
+                let claimed = Resumable::claim(&writing.writer, &writing.uploads, id).await?;
+                Ok(claimed.map(|upload| writing.with_room(upload)))
+            }
             None => Ok(None),
         }
     }

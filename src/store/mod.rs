@@ -50,6 +50,7 @@ mod temp_file;
 mod unserved;
 mod upload;
 mod upload_claim;
+mod upload_room;
 mod value_file;
 mod write_context;
 

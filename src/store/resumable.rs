@@ -15,6 +15,7 @@ use std::sync::Arc;
 use super::temp_file::TempFile;
 use super::upload::FileUpload;
 use super::upload_claim::{Claim, Progress, Touched, UploadEntry, UploadId};
+use super::upload_room::UploadRoom;
 use super::value_file::ValueFile;
 use super::write_context::{Durability, WriteContext};
 use crate::transfer::{BlockingPool, Reservation, ReservationHandle, Uploader, hash_file};
@@ -35,6 +36,8 @@ pub struct Resumable {
     offset: u64,
     /// Whether a client may know of it: else it is removed when the claim is given up.
     is_known: bool,
+    /// With bounds: what makes room for it.
+    pub room: Option<Box<UploadRoom>>,
 }
 
 impl Resumable {
@@ -81,16 +84,25 @@ impl Resumable {
         let file = self.file.clone().ok_or(Error::Truncated)?;
         let mut share = ReservationHandle::Common(Arc::clone(&self.claim.entry.reservation));
         let end = self.offset.saturating_add(len.unwrap_or(0));
+        self.room.as_ref().map_or(Ok(()), |room| room.hold(end))?;
         share.grow(end)?;
         let claim = Arc::clone(&self.claim);
         let file = TempFile::claimed(&self.writer.temp_dir, file, claim);
         let writer = Arc::clone(&self.writer);
-        Ok(FileUpload::resume(writer, file, self.offset, end, share))
+        let room = self.room.clone();
+        Ok(FileUpload::resume(
+            writer,
+            file,
+            self.offset,
+            end,
+            share,
+            room,
+        ))
     }
 
-    /// Fails unless the disk has space for `len` bytes more.
-    pub async fn has_space(&self, len: u64) -> Result<(), Error> {
-        let take = move |writer: &WriteContext, _: &Claim| writer.take_space(len).map(drop);
+    /// Fails unless the disk has space for `len` bytes more, or can get it by evictions.
+    pub async fn may_append(&self, len: u64) -> Result<(), Error> {
+        let take = move |writer: &WriteContext, _: &Claim| writer.may_take(len);
         self.on_disk(take).await
     }
 
@@ -230,6 +242,7 @@ impl Resumable {
             file: None,
             offset: 0,
             is_known: false,
+            room: None,
         };
         // The job has the upload: where no request waits for it any more, it is dropped with the job's result, and removed.
         let job = move || {
@@ -272,6 +285,7 @@ impl Resumable {
             file: None,
             offset: entry.progress().length.unwrap_or(0),
             is_known: true,
+            room: None,
         };
         entry.progress().touched = Touched::now();
         if entry.progress().is_complete {

@@ -15,6 +15,7 @@ use super::attributes::Attributes;
 use super::new_value::{NewValue, Place};
 use super::object::Object;
 use super::temp_file::TempFile;
+use super::upload_room::UploadRoom;
 use super::write_context::{Durability, WriteContext};
 use crate::transfer::{
     BlockingPool, BodySource, CHUNK, Receiver, Reservation, ReservationHandle, Uploader, is_large,
@@ -30,28 +31,33 @@ pub struct FileUpload {
     file: Option<FileWriter>,
     /// The bytes that have been received and are not being written.
     received: Receiver,
+    /// With bounds: what makes room for a file that is not there yet.
+    room: Option<Box<UploadRoom>>,
     /// The attributes to keep beside the value: the fields have at most [`MAX_FIELDS`](super::MAX_FIELDS) bytes.
     pub attributes: Attributes,
 }
 
 impl FileUpload {
     /// Begins an upload of `len` bytes, where that is known, for `key`: so much of the quota is its own before any arrives. One that the
-    /// disk has no space for, or that cannot get to its folder, is refused.
+    /// disk can have no space for, or that cannot get to its folder, is refused. Room is made with `room`, as the bytes arrive.
     pub async fn begin(
         writer: Arc<WriteContext>,
         key: &Key<'_>,
         len: Option<u64>,
         uploader: Option<Uploader>,
+        mut room: Option<Box<UploadRoom>>,
     ) -> Result<Self, Error> {
         let mut reservation = Reservation::new(&writer.quota, uploader);
         reservation.grow(len.unwrap_or(0))?;
         let mut file = None;
         if let Some(len) = len.filter(|&len| is_large(len)) {
-            file = Some(FileWriter::create(&writer, len, Some(key.clone().into_owned())).await?);
+            let (key, room) = (Some(key.clone().into_owned()), room.take());
+            file = Some(FileWriter::create(&writer, len, key, room).await?);
         }
         Ok(Self {
             writer,
             file,
+            room,
             received: Receiver::new(ReservationHandle::Own(reservation)),
             attributes: Attributes::default(),
         })
@@ -64,11 +70,13 @@ impl FileUpload {
         len: u64,
         end: u64,
         reservation: ReservationHandle,
+        room: Option<Box<UploadRoom>>,
     ) -> Self {
-        let file = FileWriter::resume(Arc::clone(&writer), file, len, end);
+        let file = FileWriter::resume(Arc::clone(&writer), file, len, end, room);
         Self {
             writer,
             file: Some(file),
+            room: None,
             received: Receiver::new(reservation),
             attributes: Attributes::default(),
         }
@@ -181,7 +189,10 @@ impl FileUpload {
         }
         let file = match &mut self.file {
             Some(file) => file,
-            none => none.insert(FileWriter::create(&self.writer, 0, None).await?),
+            none => {
+                let created = FileWriter::create(&self.writer, 0, None, self.room.take());
+                none.insert(created.await?)
+            }
         };
         let (runs, len) = self.received.hand_on().await?;
         file.write(runs, len).await

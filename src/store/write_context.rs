@@ -93,6 +93,20 @@ impl WriteContext {
         Some(&self.room.as_ref()?.account)
     }
 
+    /// Fails where the disk has no space for `len` bytes, and no evictions could give it. Blocks.
+    pub fn may_take(&self, len: u64) -> Result<(), Error> {
+        let full = match self.take_space(len) {
+            Err(full @ Error::NoSpace(_)) => full,
+            taken => return taken.map(drop),
+        };
+        let evictable = self.account().map_or(0, |account| account.evictable());
+        let free = self.space.free(&self.dir().root)?;
+        let has = free.map_or(u64::MAX, Free::beyond_floor);
+        (has.saturating_add(evictable) >= len)
+            .then_some(())
+            .ok_or(full)
+    }
+
     /// The directory of the values.
     pub fn dir(&self) -> &ValuesDir {
         &self.temp_dir.values

@@ -234,10 +234,10 @@ async fn append_body(
     room: u64,
     too_long: impl Fn() -> Refusal,
 ) -> Result<(), Refusal> {
-    if let Some(len) = len.filter(|&len| store::is_large(len)) {
-        upload.has_space(len).await?;
-    }
     let mut appending = upload.append(len)?;
+    if let Some(len) = len.filter(|&len| store::is_large(len)) {
+        upload.may_append(len).await?;
+    }
     let receiving = async {
         if let Some(source) = body.source() {
             // Its length was held to the room before.

@@ -14,6 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use crate::store::clock;
+use crate::store::commit::may_publish;
 use crate::store::directory_fd::{open_beneath, times};
 use crate::store::publish_method::create_named;
 use crate::store::small_file;
@@ -123,10 +124,9 @@ pub fn create(
     claim: &Claim,
     fields: Vec<Field>,
 ) -> Result<ValueFile, Error> {
-    writer.dir().location.check()?;
-    writer.may_move_to(&claim.entry.key)?;
+    may_publish(writer, &claim.entry.key)?;
     let length = claim.entry.progress().length;
-    drop(writer.take_space(length.unwrap_or(0))?);
+    writer.may_take(length.unwrap_or(0))?;
     let (uploads, name) = (&writer.temp_dir.uploads, claim.entry.id.to_string());
     let file = create_named(uploads, &name, Mode::from(VALUE_MODE));
     let file = file.map_err(Error::errno_while("create an upload"))?;

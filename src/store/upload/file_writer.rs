@@ -2,7 +2,8 @@
 //! pipe.
 //!
 //! Space is reserved a bounded stretch ahead of the received bytes, never for all announced bytes: a client that announces much and sends
-//! nothing takes no space from others.
+//! nothing takes no space from others, and evicts nothing. Before each stretch the bounds are asked, so that of an unknown length, too, no more
+//! than a stretch lies on the disk beyond a quota.
 
 use std::ops::Range;
 use std::os::fd::AsFd;
@@ -13,9 +14,12 @@ use bytes::Bytes;
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, retry_on_intr};
 
+use crate::store::commit::may_publish;
 use crate::store::object::Object;
+use crate::store::space::Taking;
 use crate::store::temp_file::{Placement, TempFile, allocate};
 use crate::store::upload_claim::Claim;
+use crate::store::upload_room::UploadRoom;
 use crate::store::value_file::ValueFile;
 use crate::store::write_context::WriteContext;
 use crate::transfer::{BodySource, CHUNK, Pipe, write_at};
@@ -24,13 +28,15 @@ use crate::value::{Error, Key, Meta};
 /// The most that a disk thread takes from a socket before others have their turn, in bytes.
 const TURN: u64 = 4 << 20;
 
-/// The least and the most bytes reserved ahead; between them as many as were received, so that a long value has few extents.
+/// The least and the most bytes set aside ahead; between them as many as were received, so that a long value has few extents.
 const AHEAD: (u64, u64) = (1 << 20, 16 << 20);
 
-type Writing = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
+/// A write, or its data where the disk had no space: runs of so many bytes.
+type Writing = Pin<Box<dyn Future<Output = Result<Result<(), Full<(Vec<Bytes>, u64)>>, Error>>>>;
 
-/// Gives the pipe back, empty, and how many bytes the disk thread took from the socket itself.
-type Passing = Pin<Box<dyn Future<Output = Result<(Pipe, u64), Error>>>>;
+/// Gives the pipe back, empty, and how many bytes the disk thread took from the socket itself; or what was to be written.
+type Passing =
+    Pin<Box<dyn Future<Output = Result<Result<(Pipe, u64), Full<(Bytes, Pipe)>>, Error>>>>;
 
 /// A temporary file that is being written.
 pub struct FileWriter {
@@ -42,6 +48,8 @@ pub struct FileWriter {
     reserved: u64,
     /// Where what is known to come ends.
     announced: u64,
+    /// With bounds: what makes room for the value.
+    room: Option<Box<UploadRoom>>,
     writing: Option<Writing>,
     /// A disk thread takes bytes from a socket. It is waited for also when [`FileWriter::receive`] is given up: two that take
     /// from one socket would leave a hole.
@@ -54,27 +62,36 @@ impl FileWriter {
         writer: &Arc<WriteContext>,
         len: u64,
         key: Option<Key<'static>>,
+        room: Option<Box<UploadRoom>>,
     ) -> Result<Self, Error> {
         let context = Arc::clone(writer);
         let job = move || {
-            // The publisher checks again: this refuses a large value before it is received.
-            context.dir().location.check()?;
-            key.map_or(Ok(()), |key| context.may_move_to(&key))?;
-            drop(context.take_space(len)?);
+            match &key {
+                Some(key) => may_publish(&context, key)?,
+                None => context.dir().location.check()?,
+            }
+            context.may_take(len)?;
             TempFile::create(&context.temp_dir, Placement::Absent, None)
         };
         let file = writer.dir().disk.spawn(job).await?;
-        Ok(Self::resume(Arc::clone(writer), file, 0, len))
+        Ok(Self::resume(Arc::clone(writer), file, 0, len, room))
     }
 
     /// Continues `file`, which has `len` bytes; the bytes before `announced` are announced.
-    pub fn resume(writer: Arc<WriteContext>, file: TempFile, len: u64, announced: u64) -> Self {
+    pub fn resume(
+        writer: Arc<WriteContext>,
+        file: TempFile,
+        len: u64,
+        announced: u64,
+        room: Option<Box<UploadRoom>>,
+    ) -> Self {
         Self {
             writer,
             file,
             len,
             reserved: len,
             announced,
+            room,
             writing: None,
             passing: None,
         }
@@ -83,12 +100,17 @@ impl FileWriter {
     /// Starts to write `runs`, `len` bytes, once the write before has ended.
     pub async fn write(&mut self, runs: Vec<Bytes>, len: u64) -> Result<(), Error> {
         self.written().await?;
-        let (file, offset) = (Arc::clone(&self.file.file), self.len);
         self.len += len;
-        let (end, ahead) = (self.len, self.ahead(self.len));
+        self.begin_write(runs, len)
+    }
+
+    /// Starts to write `runs`, the last `len` bytes.
+    fn begin_write(&mut self, runs: Vec<Bytes>, len: u64) -> Result<(), Error> {
+        let (file, end) = (Arc::clone(&self.file.file), self.len);
+        let ahead = self.ahead(end)?;
         let job = move || {
-            ahead.during(&*file, end, || {
-                write_at(&*file, offset, &runs)?;
+            ahead.during(&*file, end, (runs, len), |(runs, len)| {
+                write_at(&*file, end - len, &runs)?;
                 Ok(((), end))
             })
         };
@@ -96,19 +118,31 @@ impl FileWriter {
         Ok(())
     }
 
-    /// The space to be set aside before the bytes up to `end` are written.
-    fn ahead(&mut self, end: u64) -> Ahead {
+    /// The space to be set aside before the bytes up to `end` are written; fails where a bound has no room for them.
+    fn ahead(&mut self, end: u64) -> Result<Ahead, Error> {
+        self.room.as_ref().map_or(Ok(()), |room| room.hold(end))?;
         let stretch = end.clamp(AHEAD.0, AHEAD.1);
         let more = end.saturating_add(stretch).min(self.announced).max(end);
         let start = self.reserved;
         if end > start {
             self.reserved = more;
         }
-        Ahead {
+        Ok(Ahead {
             writer: Arc::clone(&self.writer),
             claim: self.file.claim.clone(),
             range: start..self.reserved,
-        }
+        })
+    }
+
+    /// Makes room for a write that the disk had no space for, and gives its data back; fails where there is none.
+    async fn make_room<D>(&mut self, full: Full<D>) -> Result<D, Error> {
+        let Range { start, end } = full.range;
+        self.reserved = start;
+        let Some(room) = &mut self.room else {
+            return Err(full.why);
+        };
+        let is_made = Box::pin(room.make(end - start)).await;
+        is_made.then_some(full.data).ok_or(full.why)
     }
 
     /// Waits until all is written, and nothing is taken from a socket any more.
@@ -116,12 +150,15 @@ impl FileWriter {
         if let Some(passing) = &mut self.passing {
             let passed = passing.await;
             self.passing = None;
-            passed?;
+            passed?.map_err(|full| full.why)?;
         }
-        match self.writing.take() {
-            Some(writing) => writing.await,
-            None => Ok(()),
+        while let Some(writing) = self.writing.take()
+            && let Err(full) = writing.await?
+        {
+            let (runs, len) = self.make_room(full).await?;
+            self.begin_write(runs, len)?;
         }
+        Ok(())
     }
 
     /// Copies all bytes of `object`: the file shares them where the file system can do that, else the kernel copies them, a few at a time.
@@ -130,15 +167,18 @@ impl FileWriter {
         while self.len < len {
             let (from, to) = (object.shared(), Arc::clone(&self.file.file));
             let (offset, end) = (self.len, (self.len + TURN).min(len));
-            let ahead = self.ahead(end);
+            let ahead = self.ahead(end)?;
             let job = move || {
                 if offset == 0 && rustix::fs::ioctl_ficlone(&*to, &*from).is_ok() {
-                    return Ok(len);
+                    return Ok(Ok(len));
                 }
-                let copy = || copy_range(&from, &to, offset..end).map(|()| (end, end));
-                ahead.during(&*to, end, copy)
+                let copy = |()| copy_range(&from, &to, offset..end).map(|()| (end, end));
+                ahead.during(&*to, end, (), copy)
             };
-            self.len = self.file.file.disk.spawn(job).await?;
+            match self.file.file.disk.spawn(job).await? {
+                Ok(copied) => self.len = copied,
+                Err(full) => self.make_room(full).await?,
+            }
         }
         let stat = rustix::fs::fstat(&*self.file.file).map_err(Error::errno_while("copy"))?;
         // By hand the file may have become shorter, or longer.
@@ -170,32 +210,38 @@ impl FileWriter {
             if filled.is_err() && early.is_empty() && pipe.len() == 0 {
                 return filled;
             }
-            let first = std::mem::take(&mut early);
-            let (file, offset) = (Arc::clone(&self.file.file), self.len);
-            let held = (first.len() + pipe.len()) as u64;
-            let more = descriptor.clone().filter(|_| filled.is_ok());
-            let end = offset + held;
-            let ahead = self.ahead(end);
-            // No further than space has been set aside.
-            let most = source.remaining().min(TURN).min(self.reserved - end);
-            let job = move || {
-                ahead.during(&*file, end, || {
-                    write_at(&*file, offset, std::slice::from_ref(&first))?;
-                    pipe.write_to(&*file, offset + first.len() as u64)?;
-                    let taken = match more {
-                        Some(socket) => pipe.pass_on(socket.as_fd(), most, &*file, end)?,
-                        None => 0,
-                    };
-                    Ok(((pipe, taken), end + taken))
-                })
+            let mut data = (std::mem::take(&mut early), pipe);
+            let held = (data.0.len() + data.1.len()) as u64;
+            let (offset, end) = (self.len, self.len + held);
+            pipe = loop {
+                let file = Arc::clone(&self.file.file);
+                let more = descriptor.clone().filter(|_| filled.is_ok());
+                let ahead = self.ahead(end)?;
+                // No further than space has been set aside.
+                let most = source.remaining().min(TURN).min(self.reserved - end);
+                let job = move || {
+                    ahead.during(&*file, end, data, |(first, mut pipe)| {
+                        write_at(&*file, offset, std::slice::from_ref(&first))?;
+                        pipe.write_to(&*file, offset + first.len() as u64)?;
+                        let taken = match more {
+                            Some(socket) => pipe.pass_on(socket.as_fd(), most, &*file, end)?,
+                            None => 0,
+                        };
+                        Ok(((pipe, taken), end + taken))
+                    })
+                };
+                let job = Box::pin(self.file.file.disk.spawn(job));
+                let passed = self.passing.insert(job).await;
+                self.passing = None;
+                match passed? {
+                    Ok((emptied, taken)) => {
+                        source.taken(taken);
+                        self.len += held + taken;
+                        break emptied;
+                    }
+                    Err(full) => data = self.make_room(full).await?,
+                }
             };
-            let job = Box::pin(self.file.file.disk.spawn(job));
-            let passed = self.passing.insert(job).await;
-            self.passing = None;
-            let (emptied, taken) = passed?;
-            source.taken(taken);
-            self.len += held + taken;
-            pipe = emptied;
             filled?;
         }
         Ok(())
@@ -248,27 +294,49 @@ struct Ahead {
     range: Range<u64>,
 }
 
+/// A write that the disk has no space for.
+struct Full<D> {
+    why: Error,
+    /// The bytes of the file that there is no space for.
+    range: Range<u64>,
+    /// The data that was to be written.
+    data: D,
+}
+
 impl Ahead {
-    /// Does `write`, once there is space for it up to `end`; it answers how long the file is then. Blocks.
-    fn during<T>(
+    /// Writes `data` by `write`, once there is space for it up to `end`; it answers how long the file is then. Blocks.
+    fn during<D, T>(
         self,
         file: impl AsFd,
         end: u64,
-        write: impl FnOnce() -> Result<(T, u64), Error>,
-    ) -> Result<T, Error> {
+        data: D,
+        write: impl FnOnce(D) -> Result<(T, u64), Error>,
+    ) -> Result<Result<T, Full<D>>, Error> {
+        let _taking = match self.take(file, end) {
+            Err(why @ Error::NoSpace(_)) => {
+                let range = self.range.clone();
+                return Ok(Err(Full { why, range, data }));
+            }
+            taken => taken?,
+        };
+        let (done, len) = write(data)?;
+        if let Some(claim) = &self.claim {
+            claim.entry.progress().received = len;
+        }
+        Ok(Ok(done))
+    }
+
+    /// Takes the space; what lies behind `end` is set aside. Blocks.
+    fn take(&self, file: impl AsFd, end: u64) -> Result<Taking<'_>, Error> {
         let len = self.range.end - self.range.start;
-        let _taking = self.writer.take_space(len)?;
+        let taking = self.writer.take_space(len)?;
         if len > 0 && self.range.end > end {
             if let Some(claim) = &self.claim {
                 claim.entry.progress().is_ahead = true;
             }
-            allocate(file, FallocateFlags::KEEP_SIZE, self.range)
+            allocate(file, FallocateFlags::KEEP_SIZE, self.range.clone())
                 .map_err(Error::errno_while("reserve"))?;
         }
-        let (done, len) = write()?;
-        if let Some(claim) = &self.claim {
-            claim.entry.progress().received = len;
-        }
-        Ok(done)
+        Ok(taking)
     }
 }

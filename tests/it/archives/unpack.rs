@@ -412,6 +412,7 @@ fn a_tar_that_a_bound_has_no_room_for_is_refused_at_the_member_that_would_evict_
         for n in 0..10 {
             server.store(&format!("old/{n}"), [1; 4096]);
         }
+        pass(Duration::from_millis(20)); // a tick of the clock of uses
         let names: Vec<_> = (0..12).map(|n| format!("{n:02}")).collect();
         let list = names.iter().map(|name| (&**name, &[7; 4096][..]));
         let refused = put(&server, "in/", "", &tar(list.clone()));

@@ -4,6 +4,7 @@
 use crate::support::prelude::*;
 
 mod ages;
+mod arriving;
 mod eviction;
 mod existing;
 mod hands;

@@ -433,6 +433,7 @@ fn a_form_that_a_bound_has_no_room_for_evicts_none_of_its_own_files() {
     directory_only!("bounds");
     let server = TestServer::start(&["--max-size", "16KiB"]);
     server.store("old", [1; 4096]);
+    pass(Duration::from_millis(20)); // a tick of the clock of uses
     let names: Vec<_> = (0..6).map(|n| file(&n.to_string())).collect();
     let parts: Vec<_> = names.iter().map(|name| (&**name, &[7; 4096][..])).collect();
     let refused = send(&server, "", &parts);

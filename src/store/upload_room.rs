@@ -1,0 +1,83 @@
+//! The room of a large value while its bytes arrive: in the bounds that hold for its key, and on the disk.
+//!
+//! Nothing is evicted for bytes that are announced and have not come. What lacks is evicted alone, a stretch at a time.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::bounds::{Ask, Choice, Room, Total, size_of};
+use super::publish::Publisher;
+use super::space::Free;
+use super::write_context::WriteContext;
+use crate::value::{Error, Key};
+
+/// The pause of an upload while others make room, or have space that they are about to use.
+const SOON: Duration = Duration::from_millis(1);
+
+/// How often a write may fail for want of space in a row though as much is free as it needs.
+const MOST_UNEXPLAINED: u32 = 100;
+
+/// What makes room for one value of a store with bounds.
+#[derive(Clone, Debug)]
+pub struct UploadRoom {
+    pub key: Key<'static>,
+    pub room: Arc<Room>,
+    pub writer: Arc<WriteContext>,
+    /// Weak: the publisher ends with the store, and not with the last upload.
+    pub publisher: Weak<Publisher>,
+    /// How often nothing lacked in a row.
+    pub unexplained: u32,
+}
+
+impl UploadRoom {
+    /// Fails where a bound has no room for a value of `len` bytes, and none can be made.
+    pub fn hold(&self, len: u64) -> Result<(), Error> {
+        self.room.account.may_begin(&Ask {
+            key: self.key.as_str(),
+            bytes: size_of(len),
+            source: None,
+            staged: 0,
+        })
+    }
+
+    /// Has values go until the disk has `bytes` free, for which a write found no space. False where nobody is left who could go.
+    pub async fn make(&mut self, bytes: u64) -> bool {
+        let mut is_made = false;
+        loop {
+            let (room, writer) = (Arc::clone(&self.room), Arc::clone(&self.writer));
+            let key = self.key.clone();
+            let choose = move || {
+                let free = writer.space.free(&writer.dir().root)?;
+                room.gone(|| free);
+                let has = free.map_or(0, Free::beyond_floor);
+                let lacks = Total {
+                    bytes: bytes.saturating_sub(has),
+                    keys: 0,
+                };
+                let choose = || room.for_disk(free, lacks, &[key.as_str()]);
+                Ok((!lacks.is_zero()).then(choose))
+            };
+            match self.writer.dir().disk.spawn(choose).await {
+                Ok(None) if is_made => {
+                    self.unexplained = 0;
+                    return true;
+                }
+                // Others were about to use it.
+                Ok(None) => {
+                    self.unexplained += 1;
+                    tokio::time::sleep(SOON).await;
+                    return self.unexplained <= MOST_UNEXPLAINED;
+                }
+                Ok(Some(Choice::Evict(victims))) => {
+                    let Some(publisher) = self.publisher.upgrade() else {
+                        return false;
+                    };
+                    publisher.evict(victims).await;
+                    is_made = true;
+                }
+                Ok(Some(Choice::Wait)) => tokio::time::sleep(SOON).await,
+                Ok(Some(Choice::Nobody)) | Err(_) => return false,
+            }
+        }
+    }
+}
