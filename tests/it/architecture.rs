@@ -2,6 +2,7 @@
 //! circle of imports inside a module, on a file without its `//!`, and on status codes and I/O errors in the wrong module.
 
 mod imports;
+mod reasons;
 
 use imports::Imports;
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};

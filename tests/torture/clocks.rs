@@ -9,7 +9,7 @@ pub(crate) fn faketime() -> Result<PathBuf, String> {
     let libraries = libraries.map_while(Result::ok);
     let mut paths = libraries.map(|entry| entry.path().join("faketime/libfaketimeMT.so.1"));
     let path = paths.find(|path| path.exists());
-    path.ok_or("libfaketime is not installed".to_owned())
+    path.ok_or("there is no libfaketime".to_owned())
 }
 
 /// The system's clock as servers see it.

@@ -21,7 +21,7 @@ fn an_upload_over_http2_is_received_in_long_pieces() {
         .arg(format!("https://{}/k", server.addr))
         .output();
     let Ok(load) = load else {
-        left_out("h2load", why);
+        left_out(why, "there is no h2load");
         return;
     };
     let said = String::from_utf8_lossy(&load.stdout);

@@ -1,6 +1,7 @@
 //! File systems of a test's own, which can do what an ordinary directory does not: fill up, become read-only, or lose power.
 
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -242,7 +243,10 @@ pub fn text(path: &Path) -> &str {
 /// Runs a command to its end; or why that was not possible, in one line.
 pub fn run(program: &str, args: &[&str]) -> Result<(), String> {
     let output = Command::new(program).args(args).output();
-    let output = output.map_err(|error| format!("{program}: {error}"))?;
+    let output = output.map_err(|error| match error.kind() {
+        ErrorKind::NotFound => format!("there is no {program}"),
+        _ => format!("{program}: {error}"),
+    })?;
     let said = String::from_utf8_lossy(&output.stderr);
     let first = said.lines().next().unwrap_or_default();
     let is_done = output.status.success();
