@@ -16,6 +16,7 @@ mod moves;
 mod observability;
 mod proxies;
 mod put;
+mod refusals;
 mod regressions;
 mod s3;
 mod security;

@@ -170,7 +170,7 @@ fn bound(before: &[String], name: &str) -> Option<String> {
     };
     let last = ends.find(of_name)?;
     let texts = last.iter().rev().map(std::slice::from_ref);
-    texts.filter_map(first_text).next()
+    texts.into_iter().find_map(first_text)
 }
 
 /// The first text among these words, as it is said.

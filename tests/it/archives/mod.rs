@@ -34,7 +34,7 @@ fn members<'a>(members: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Vec<u8
 }
 
 /// A whole tar of these members.
-fn tar<'a>(list: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Vec<u8> {
+pub(crate) fn tar<'a>(list: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Vec<u8> {
     ended(members(list))
 }
 
