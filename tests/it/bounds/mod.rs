@@ -5,14 +5,20 @@ use crate::support::prelude::*;
 
 mod ages;
 mod arriving;
+mod counted;
+mod disk;
+mod ended;
 mod eviction;
 mod existing;
 mod hands;
 mod options;
 mod quotas;
 mod refused;
+mod replaced;
 mod restarts;
 mod stuck;
+mod unremovable;
+mod uses;
 
 /// A value that takes one block of the disk.
 const BLOCK: [u8; 4096] = [7; 4096];
@@ -83,6 +89,16 @@ fn place_old(dir: &DataDir, values: &[(&str, u64)]) {
         let set = file.and_then(|file| file.set_times(times));
         set.expect("times set by hand");
     }
+}
+
+/// The sum of a metric of all bounds.
+fn metric(server: &TestServer, name: &str) -> u64 {
+    Scrape::of(server.addr).count(name, &[])
+}
+
+/// The bytes that the bounds have counted.
+fn counted(server: &TestServer) -> u64 {
+    metric(server, "data_server_bound_bytes")
 }
 
 /// Whether no thread of a server that was sent a SIGSTOP runs any more, nor waits for a disk.

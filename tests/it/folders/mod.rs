@@ -3,6 +3,7 @@
 mod kept;
 mod listed;
 mod made;
+mod mounts;
 mod removed;
 
 use sha2::{Digest as _, Sha256};
