@@ -150,6 +150,7 @@ impl Directory {
                 version: meta.version,
             },
             len: meta.len,
+            taken: object.taken()?,
             attributes: attributes(object),
             small: None,
         };

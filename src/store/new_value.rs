@@ -39,6 +39,8 @@ pub struct MovedValue {
     pub source: Source,
     /// Its length in bytes.
     pub len: u64,
+    /// Bytes of the disk that its file takes.
+    pub taken: u64,
     pub attributes: Attributes,
     /// Its bytes, where the journal is to hold them.
     pub small: Option<Vec<Bytes>>,

@@ -20,7 +20,7 @@ use rustix::fs::Advice;
 use rustix::io::retry_on_intr;
 
 use super::attributes;
-use super::bounds::Value;
+use super::bounds::{Known, Value};
 use super::fs_type::FsType;
 use super::value_file::{FileStamp, Opened, Residency, STRIDE, ValueFile, read_now, start};
 use crate::transfer::{BlockingPool, hash_file, is_large};
@@ -83,6 +83,12 @@ impl Object {
         let start = start(&self.file, len, self.fs_type.is_memory).await?;
         self.is_utf8 = is_utf8(&start, len as u64 == self.meta.len);
         Ok(())
+    }
+
+    /// Bytes of the disk that its file takes.
+    pub fn taken(&self) -> Result<u64, Error> {
+        let stat = rustix::fs::fstat(&*self.file).map_err(Error::errno_while("look at a file"))?;
+        Ok(Known::new(&stat, None, None).bytes)
     }
 
     /// Reads up to `buf.len()` bytes from `offset` on; how many, 0 only at the end. Blocks: not for reactors.

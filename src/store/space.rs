@@ -55,6 +55,11 @@ impl Free {
     pub fn beyond_floor(self) -> u64 {
         self.bytes.saturating_sub(self.floor)
     }
+
+    /// The files that cannot be made for want of inodes, when one is to be made.
+    pub fn lacking_inodes(self) -> u64 {
+        u64::from(self.inodes == Some(0))
+    }
 }
 
 impl Space {

@@ -52,7 +52,7 @@ impl UploadRoom {
                 let has = free.map_or(0, Free::beyond_floor);
                 let lacks = Total {
                     bytes: bytes.saturating_sub(has),
-                    keys: 0,
+                    keys: free.map_or(0, Free::lacking_inodes),
                 };
                 let choose = || room.for_disk(free, lacks, &[key.as_str()]);
                 Ok((!lacks.is_zero()).then(choose))

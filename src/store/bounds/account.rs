@@ -117,6 +117,60 @@ impl Drop for Reservation {
     }
 }
 
+/// What an upload has on the disk for the value of a key: it counts in the quotas of that key, until it is dropped.
+#[derive(Debug)]
+pub struct Staged {
+    account: Arc<Account>,
+    key: Box<str>,
+    bytes: u64,
+}
+
+impl Staged {
+    /// An upload of nothing yet.
+    pub fn new(account: &Arc<Account>, key: &str) -> Self {
+        Self {
+            account: Arc::clone(account),
+            key: key.into(),
+            bytes: 0,
+        }
+    }
+
+    /// Bytes of the disk.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// It is to have so many bytes of the disk. Fails where a bound never has room for such a value, or a quota has none for now.
+    pub fn grow(&mut self, bytes: u64) -> Result<(), Error> {
+        let ask = Ask {
+            key: &self.key,
+            bytes,
+            source: None,
+            staged: self.bytes,
+        };
+        self.account.may_begin(&ask)?;
+        self.set(bytes);
+        Ok(())
+    }
+
+    fn set(&mut self, bytes: u64) {
+        let (before, account) = (std::mem::replace(&mut self.bytes, bytes), &self.account);
+        let mut state = account.state.lock();
+        let quotas = scopes(&account.bounds, &self.key).filter(|(at, _)| !account.evicts(*at));
+        for (at, scope) in quotas {
+            state.sum(at, scope, |sums| {
+                sums.staged = (sums.staged + bytes).saturating_sub(before)
+            });
+        }
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
 impl Account {
     /// An account of nothing yet, in a directory on this `device`, of which an earlier process has `remembered` the uses.
     pub fn new(bounds: Vec<Bound>, device: Option<u64>, remembered: Uses) -> Arc<Self> {

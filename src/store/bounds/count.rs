@@ -97,7 +97,7 @@ impl Account {
         since_1970(used)
     }
 
-    /// Looks again at files that were new. True if there were more than are remembered: then all are to be counted anew. Blocks.
+    /// Looks again at files that were new. True if all values are to be counted anew. Blocks.
     pub fn look_at_young(&self, dir: &ValuesDir) -> bool {
         let take = || {
             let state = &mut *self.state.lock();
@@ -108,7 +108,7 @@ impl Account {
             self.look(dir, &key);
         }
         let state = &mut *self.state.lock();
-        state.young.is_empty() && std::mem::take(&mut state.has_more_young)
+        state.recount
     }
 
     /// True if the same bounds hold for all keys below both folders, and count them by the same.
@@ -198,6 +198,7 @@ impl Account {
             let mut state = self.state.lock();
             // A read that failed has left these.
             state.unseen.clear();
+            state.recount = false;
             state.count += 1;
             state.count
         };
@@ -276,8 +277,8 @@ impl State {
         if !(0..DELAYED).contains(&(now() - changed)) {
             return;
         }
-        self.has_more_young |= self.young.len() >= MOST_YOUNG;
-        if !self.has_more_young && self.young.back().is_none_or(|(_, last)| **last != *key) {
+        self.recount |= self.young.len() >= MOST_YOUNG;
+        if !self.recount && self.young.back().is_none_or(|(_, last)| **last != *key) {
             self.young.push_back((now() + DELAYED, key.into()));
         }
     }

@@ -40,9 +40,10 @@ pub struct State {
     pub count: u32,
     /// The uses that an earlier process has noted, until the first count ends.
     pub remembered: Uses,
-    /// Names of files that were new when they were looked at, and when to look again; and whether there were more.
+    /// Names of files that were new when they were looked at, and when to look again.
     pub young: VecDeque<(i64, Box<str>)>,
-    pub has_more_young: bool,
+    /// What is known is not what the files are, and only a count of all tells.
+    pub recount: bool,
 }
 
 /// The sums of a bound, or of one name of it.
@@ -149,7 +150,7 @@ impl State {
         let value = self.names.value(key);
         let file = value.map_or(Total::default(), |value| value.total());
         let is_stuck = value.is_some_and(|value| value.is_stuck());
-        let frees_nothing = is_stuck || value.is_some_and(|value| value.known().frees_nothing);
+        let frees_nothing = is_stuck || value.is_some_and(|value| value.known().frees_nothing());
         let stuck = if is_stuck { file } else { Total::default() };
         let frees_nothing = if frees_nothing { file.bytes } else { 0 };
         let Some(in_flight) = self.in_flight.get(key) else {
@@ -224,6 +225,9 @@ impl State {
         self.update(bounds, key, |state| {
             let before = state.names.value(key).cloned();
             let end_before = before.as_deref().and_then(Value::end);
+            // Its other names take another part by now.
+            state.recount |=
+                before.as_deref().is_some_and(|it| it.known().is_linked) && file.is_none();
             let end = file.and_then(|file| file.end);
             if end != end_before {
                 let entry = |end| (end, Box::<str>::from(key));

@@ -106,7 +106,7 @@ impl From {
     }
 
     fn has(self, value: &Value) -> bool {
-        !value.is_stuck() && (self == Self::Bound || !value.known().frees_nothing)
+        !value.is_stuck() && (self == Self::Bound || !value.known().frees_nothing())
     }
 }
 

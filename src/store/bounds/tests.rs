@@ -62,7 +62,8 @@ pub fn place(account: &std::sync::Arc<Account>, key: &str, bytes: u64) {
         version: 1,
         bytes,
         end: None,
-        frees_nothing: false,
+        is_linked: false,
+        is_elsewhere: false,
     };
     let mut state = account.state.lock();
     state.note(&account.bounds, key, Some(file), value::uptime());

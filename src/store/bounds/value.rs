@@ -28,8 +28,10 @@ pub struct Value {
     end: AtomicU64,
     /// The number of the count that has met it last.
     pub(super) count: AtomicU32,
-    /// Its removal gives the disk of the directory nothing: it lies on another file system, or its file has another name.
-    frees_nothing: AtomicBool,
+    /// Its file has another name.
+    is_linked: AtomicBool,
+    /// It lies on another file system than the directory.
+    is_elsewhere: AtomicBool,
     /// It could not be evicted, and has not changed since.
     is_stuck: AtomicBool,
 }
@@ -43,20 +45,28 @@ pub struct Known {
     pub bytes: u64,
     /// Seconds since 1970.
     pub end: Option<u64>,
-    /// Its removal gives the disk of the directory nothing.
-    pub frees_nothing: bool,
+    /// It has another name: each takes its part of the blocks.
+    pub is_linked: bool,
+    /// It lies on another file system than the directory.
+    pub is_elsewhere: bool,
 }
 
 impl Known {
-    /// The file of `stat`, in a directory on the device `root`. Of a file with several names, each takes its part of the blocks.
+    /// The file of `stat`, in a directory on the device `root`.
     pub fn new(stat: &Stat, end: Option<u64>, root: Option<u64>) -> Self {
         let names = u64::from(u32::try_from(stat.st_nlink).unwrap_or(u32::MAX)).max(1);
         Self {
             version: nanos(Meta::of(stat).version),
             bytes: u64::try_from(stat.st_blocks).unwrap_or(0) * 512 / names,
             end,
-            frees_nothing: names > 1 || root.is_some_and(|root| root != stat.st_dev),
+            is_linked: names > 1,
+            is_elsewhere: root.is_some_and(|root| root != stat.st_dev),
         }
+    }
+
+    /// True if its removal gives the disk of the directory nothing.
+    pub fn frees_nothing(&self) -> bool {
+        self.is_linked || self.is_elsewhere
     }
 }
 
@@ -68,7 +78,8 @@ impl Value {
             bytes: known.bytes.into(),
             end: known.end.unwrap_or(NEVER).into(),
             count: 0.into(),
-            frees_nothing: known.frees_nothing.into(),
+            is_linked: known.is_linked.into(),
+            is_elsewhere: known.is_elsewhere.into(),
             is_stuck: false.into(),
         }
     }
@@ -112,7 +123,8 @@ impl Value {
             version: self.version.load(Relaxed),
             bytes: self.bytes(),
             end: self.end(),
-            frees_nothing: self.frees_nothing.load(Relaxed),
+            is_linked: self.is_linked.load(Relaxed),
+            is_elsewhere: self.is_elsewhere.load(Relaxed),
         }
     }
 
@@ -124,7 +136,8 @@ impl Value {
         self.version.store(known.version, Relaxed);
         self.bytes.store(known.bytes, Relaxed);
         self.end.store(known.end.unwrap_or(NEVER), Relaxed);
-        self.frees_nothing.store(known.frees_nothing, Relaxed);
+        self.is_linked.store(known.is_linked, Relaxed);
+        self.is_elsewhere.store(known.is_elsewhere, Relaxed);
     }
 
     pub(super) fn end(&self) -> Option<u64> {

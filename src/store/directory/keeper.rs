@@ -35,6 +35,9 @@ const NOTE: Duration = Duration::from_secs(60);
 /// How often it notes all uses, and counts all values anew: where there is no index, no event tells what other programs do.
 const COUNT: Duration = Duration::from_secs(3600);
 
+/// The same where it is known that what is counted is not what the files are.
+const RECOUNT: Duration = Duration::from_secs(30);
+
 /// The longest that a start waits for the first count: a directory of some hundred thousand values is counted by then.
 const AT_START: Duration = Duration::from_secs(1);
 
@@ -118,8 +121,8 @@ impl Work {
         let note = failpoint::uses_interval(NOTE);
         let (mut looked, mut noted, mut counted) = (None, Instant::now(), Instant::now());
         while !self.has_ended.load(Relaxed) {
-            let has_more_young = self.account().look_at_young(self.writer.dir());
-            if counted.elapsed() >= COUNT || has_more_young {
+            let recounts = self.account().look_at_young(self.writer.dir());
+            if counted.elapsed() >= if recounts { RECOUNT } else { COUNT } {
                 self.count();
                 (noted, counted) = (Instant::now(), Instant::now());
             }

@@ -118,9 +118,14 @@ impl ChangeRequest {
 
     /// The room that its value asks for.
     pub fn ask(&self) -> Option<Ask<'_>> {
+        let bytes = match &self.kind {
+            Change::Put(value) => size_of(value.len),
+            Change::Move(value) => value.taken,
+            Change::Remove(_) | Change::Folder(_) => return None,
+        };
         Some(Ask {
             key: self.key.as_str(),
-            bytes: size_of(self.value()?.0),
+            bytes,
             source: self.source().map(|source| source.key.as_str()),
             staged: 0,
         })

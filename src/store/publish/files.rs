@@ -91,7 +91,7 @@ impl ValueFiles {
         let has = free.map_or(u64::MAX, |free| free.bytes.saturating_sub(free.floor));
         let mut lacks = Total {
             bytes: needs.saturating_sub(has),
-            keys: u64::from(free.is_some_and(|free| free.inodes == Some(0))),
+            keys: free.map_or(0, Free::lacking_inodes),
         };
         if lacks.is_zero() {
             // The file system refuses it though it tells of space.
