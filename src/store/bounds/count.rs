@@ -294,7 +294,7 @@ fn accessed(stat: &Stat) -> i64 {
 mod tests {
     use super::super::order::From;
     use super::super::rule::Total;
-    use super::super::tests::{account, account_with, place};
+    use super::super::tests::{account, account_with};
     use super::super::uses;
     use super::super::value::uptime;
     use super::*;
@@ -310,7 +310,7 @@ mod tests {
     fn moves_of_a_folder_change_no_sum_and_no_order_and_take_no_memory() {
         let account = account("");
         for key in ["a/1", "a/2", "a/3", "z"] {
-            place(&account, key, 4096);
+            account.place(key, Some(4096));
         }
         let before = (account.total(0), account.size());
         assert_eq!(chosen(&account, "", 4096), ["a/1"]);

@@ -481,7 +481,6 @@ mod tests {
     use super::super::account::{Ask, Reservation};
     use super::super::room::{Choice, Room};
     use super::super::rule::MIN_AGE;
-    use super::super::tests::place;
     use super::*;
     use crate::store::space::Free;
 
@@ -489,7 +488,7 @@ mod tests {
     fn account(values: &[(&str, u64)]) -> Arc<Account> {
         let account = super::super::tests::account("{name}/");
         for (key, bytes) in values {
-            place(&account, key, *bytes);
+            account.place(key, Some(*bytes));
         }
         account
     }
@@ -557,7 +556,9 @@ mod tests {
         let full = |n: u64| n % 1000 == 999;
         let size = |n: u64| if full(n) { 1 << 20 } else { 10 };
         let account = account(&[]);
-        (0..3000).for_each(|n| place(&account, &format!("{n}/k"), size(n)));
+        for n in 0..3000 {
+            account.place(&format!("{n}/k"), Some(size(n)));
+        }
         let bytes = (0..3000).map(size).sum();
         assert_eq!(account.total(0), Total { keys: 3000, bytes });
         let old = uptime().saturating_sub(2 * millis(MIN_AGE));

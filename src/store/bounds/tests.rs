@@ -56,19 +56,6 @@ pub fn account_with(prefix: &str, noted: Uses) -> std::sync::Arc<Account> {
     account
 }
 
-/// Has `key` have a value of so many bytes, of version 1.
-pub fn place(account: &std::sync::Arc<Account>, key: &str, bytes: u64) {
-    let file = Known {
-        version: 1,
-        bytes,
-        end: None,
-        is_linked: false,
-        is_elsewhere: false,
-    };
-    let mut state = account.state.lock();
-    state.note(&account.bounds, key, Some(file), value::uptime());
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(u32::try_from(scaled(150, 3_000)).unwrap()))]
 

@@ -8,6 +8,7 @@
 
 mod asks;
 mod cuts;
+mod room;
 mod world;
 
 use std::collections::BTreeSet;
@@ -15,7 +16,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
@@ -298,6 +299,47 @@ fn each_planted_fault_is_found() {
         eprintln!("{planted:?}, found in case {cases}: {why}");
         assert!(wrong.is_some(), "{planted:?}");
     }
+}
+
+/// One client that moves a folder to and fro does not stop all others.
+#[test]
+fn the_next_move_of_a_folder_waits_while_others_write() {
+    let first = [None, Some(1), None, None];
+    let world = World::new(first, Planted::Nothing);
+    let mut log = Frames {
+        world: Some(&world),
+        ..Frames::default()
+    };
+    let acknowledger = Acknowledger::at_once(Arc::new(Changes::starting_at(0)));
+    let mut pipeline = Pipeline::new(&world, &mut log, &acknowledger);
+    let put = menu_of_moves()[2];
+    let mut case = Case {
+        first,
+        asks: [].iter(),
+        world: &world,
+        writers: Vec::new(),
+        may_be: Default::default(),
+    };
+    let mut play = |asks: &[Ask], wait| {
+        let asked: Vec<_> = asks.iter().map(|ask| case.change(*ask)).collect();
+        let mut asked = asked.into_iter();
+        pipeline.next_move = Instant::now() + wait;
+        for _ in 0..9 {
+            pipeline.log.synced = pipeline.log.all.len();
+            let mut batch = pin!(pipeline.run_batch(|| asked.next()));
+            let mut context = Context::from_waker(Waker::noop());
+            assert!((0..9).any(|_| batch.as_mut().poll(&mut context).is_ready()));
+        }
+        for _ in 0..2 {
+            case.writers.iter_mut().for_each(Writer::hear);
+        }
+        let is_answered = |writer: &Writer| matches!(writer.outcome, Some(Ok(_)));
+        case.writers.iter().map(is_answered).collect::<Vec<_>>()
+    };
+    let (hour, now) = (Duration::from_secs(3600), Duration::ZERO);
+    assert_eq!(play(&[put, MOVE, put], hour), [true, false, true]);
+    assert_eq!(play(&[put], hour), [true, false, true, true]);
+    assert_eq!(play(&[], now), [true; 4]);
 }
 
 proptest! {

@@ -243,6 +243,8 @@ pub(super) struct Frames<'a> {
     /// When what is appended next was decided.
     pub(super) time: i64,
     pub(super) planted: Planted,
+    /// There is no journal.
+    pub(super) is_off: bool,
 }
 
 pub(super) fn head(frame: &[u8]) -> Head {
@@ -272,7 +274,7 @@ impl Frames<'_> {
 
 impl Log for Frames<'_> {
     fn frame(&self) -> Option<FrameBuilder> {
-        Some(FrameBuilder::new(self.time))
+        (!self.is_off).then(|| FrameBuilder::new(self.time))
     }
 
     fn has_room(&self, _: &FrameBuilder) -> bool {
