@@ -204,25 +204,18 @@ impl WriteContext {
     /// Fails if the folder of `key` is on another file system: the value would be received in vain. If that is unknown, the publisher
     /// checks it. Blocks.
     pub fn may_move_to(&self, key: &Key<'_>) -> Result<(), Error> {
-        if self.is_other_mount(key.folder(), "") {
-            return Err(unpublished(key, "link", Errno::XDEV));
-        }
-        Ok(())
-    }
-
-    /// True if these folders, or the first above them that are there, are known to lie on different file systems. Blocks.
-    pub fn is_other_mount(&self, folder: &str, other: &str) -> bool {
         let place = |folder: &Folder<'_>| {
             let found = rustix::fs::statx(folder, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID);
             found.map(|found| (found.stx_dev_major, found.stx_dev_minor, found.stx_mnt_id))
         };
-        let [folder, other] = [folder, other].map(|folder| {
-            let there = folder_and_above(folder).find_map(|path| self.dir().folder(path).ok());
-            there.and_then(|there| place(&there).ok())
-        });
-        folder
-            .zip(other)
-            .is_some_and(|(folder, other)| folder != other)
+        let mut folders = folder_and_above(key.folder());
+        let there = folders.find_map(|path| self.dir().folder(path).ok());
+        let there = there.and_then(|there| place(&there).ok());
+        let root = place(&Folder::Root(&self.dir().root)).ok();
+        if there.zip(root).is_some_and(|(there, root)| there != root) {
+            return Err(unpublished(key, "link", Errno::XDEV));
+        }
+        Ok(())
     }
 
     /// Publishes a few bytes as a name that is no key, and removes it; answers what is free for values, where that is known. Blocks.

@@ -1,6 +1,6 @@
 //! The files of the values, as the publisher decides by them and changes them.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,9 @@ use crate::value::{Error, Key, Meta};
 /// five stats, so it must be right most of the time.
 const CREATES_IN_A_ROW: u32 = 16;
 
+/// How long a folder is taken to be as it was.
+const CHANGEABLE: Duration = Duration::from_millis(100);
+
 /// How long no second removal that failed is logged.
 const STUCK_LOGGED: Duration = Duration::from_secs(3600);
 
@@ -27,6 +30,8 @@ pub struct ValueFiles {
     pub writer: Arc<WriteContext>,
     allowance: Allowance,
     creates_in_a_row: Cell<u32>,
+    /// The folder in which a new value was possible last, and when.
+    changeable: RefCell<(Box<str>, Option<Instant>)>,
     /// When a removal for a bound that failed was logged last.
     logged_stuck: Cell<Option<Instant>>,
 }
@@ -37,8 +42,22 @@ impl ValueFiles {
             writer,
             allowance: Allowance::default(),
             creates_in_a_row: Cell::default(),
+            changeable: RefCell::default(),
             logged_stuck: Cell::default(),
         }
+    }
+
+    /// Fails where a name of `change` cannot be changed. Of new values in one folder, as a rule the first asks.
+    fn may_change(&self, change: &ChangeRequest, replaces: bool) -> Result<(), Error> {
+        let (folder, is_new) = (change.key.folder(), !replaces && change.source().is_none());
+        let (known, at) = &mut *self.changeable.borrow_mut();
+        if !is_new || **known != *folder || at.is_none_or(|at| at.elapsed() > CHANGEABLE) {
+            unchangeable::may_change(self.writer.dir(), change, replaces)?;
+            if is_new {
+                (*known, *at) = (folder.into(), Some(Instant::now()));
+            }
+        }
+        Ok(())
     }
 
     /// Logs that the value of `key` could not be removed: there may be many of its kind.
@@ -194,7 +213,7 @@ impl Files for ValueFiles {
     ) -> Result<Option<Meta>, Error> {
         let admitted = self.admit(change, base);
         if admitted.as_ref().is_err_and(lacks_room) {
-            unchangeable::may_change(&self.writer, change)?;
+            self.may_change(change, base.is_some())?;
         }
         admitted
     }
