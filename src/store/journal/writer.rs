@@ -52,7 +52,7 @@ pub trait Log {
     fn wait(&mut self) -> impl Future<Output = Result<(), Error>>;
     /// Waits until the records of all that was made count no more: the files have it, on the disk. Blocks.
     fn checkpoint_all(&mut self) -> Result<(), Error>;
-    /// What was made last may not be on the disk, as a sync of its names has failed.
+    /// What was made may not be on the disk, as a sync of names has failed.
     fn distrust(&mut self) {}
     /// Fails while what is distrusted is not on the disk: no change is made before. Blocks where something is.
     fn resolve(&mut self) -> Result<(), Error> {

@@ -30,7 +30,7 @@ const WAITING: usize = 4;
 
 /// Changes that were made together.
 pub struct Batch {
-    /// How many syncs had failed before the first of them was made.
+    /// How many syncs had failed, as far as the publisher had heard, before the first of them was made.
     failed_before: u64,
     made: Vec<AppliedChange>,
 }
@@ -76,12 +76,12 @@ impl Acknowledger {
         }
     }
 
-    /// Finishes the changes that `work` makes, now or soon.
-    pub fn batch(&self, work: impl FnOnce() -> Vec<AppliedChange>) {
-        // In this order: a sync that fails while they are made concerns them, and only the publisher has more to wait for.
+    /// Finishes the changes that `work` makes, now or soon. A sync that has failed since the publisher `heard` of so many concerns them.
+    pub fn batch(&self, heard: u64, work: impl FnOnce() -> Vec<AppliedChange>) {
+        // Before the work: only the publisher has more to wait for.
         let is_next = self.syncs.unfinished.load(Acquire) == 0;
         let batch = Batch {
-            failed_before: self.syncs.failed.load(Acquire),
+            failed_before: heard,
             made: work(),
         };
         match &self.syncer {
@@ -95,13 +95,16 @@ impl Acknowledger {
     }
 
     /// As [`Self::batch`], of a change that `make`s the move of a folder: all before it is finished first, as names are synced where they are,
-    /// and its own names are synced before this returns. False if they could not be.
-    pub async fn alone(&self, make: impl FnOnce() -> AppliedChange) -> bool {
+    /// and its own names are synced, or the sync has failed, before this returns.
+    pub async fn alone(&self, heard: u64, make: impl FnOnce() -> AppliedChange) {
         self.finish_all().await;
-        let failed_before = self.syncs.failed.load(Acquire);
-        self.batch(|| vec![make()]);
+        self.batch(heard, || vec![make()]);
         self.finish_all().await;
-        self.syncs.failed.load(Acquire) == failed_before
+    }
+
+    /// The number of syncs that have failed.
+    pub fn failed_syncs(&self) -> u64 {
+        self.syncs.failed.load(Acquire)
     }
 
     /// Waits until all batches are finished: one of nothing is, behind them.
@@ -114,7 +117,7 @@ impl Acknowledger {
             outcome: Ok(None),
             reply_to,
         };
-        self.batch(|| vec![nothing]);
+        self.batch(self.failed_syncs(), || vec![nothing]);
         reply.await;
     }
 
@@ -235,7 +238,7 @@ mod tests {
         let finish = |syncs_name: bool| {
             let (mut batch, reply) = batch(0);
             batch.made[0].syncs = syncs_name;
-            acknowledger.batch(|| batch.made);
+            acknowledger.batch(0, || batch.made);
             reply
         };
         assert!(is_acknowledged(finish(false)));

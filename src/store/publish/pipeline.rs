@@ -47,6 +47,8 @@ pub struct Pipeline<'a, F, L> {
     /// When the next of them may begin, if there `are_others`: changes since the last.
     pub next_move: Instant,
     are_others: bool,
+    /// The failed syncs of names that it has heard of.
+    heard: u64,
 }
 
 /// The changes that are neither in a group nor answered, and the table of keys in flight.
@@ -101,6 +103,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
             moves: VecDeque::new(),
             next_move: Instant::now(),
             are_others: false,
+            heard: 0,
         }
     }
 
@@ -173,6 +176,11 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
     /// Decides what is left and what `next` gives, appends it as one group, and begins its sync. Where the segment has no room for it,
     /// all groups before it are made first: the next segment is free only when all is made that was appended long before.
     async fn append(&mut self, mut next: impl FnMut() -> Option<ChangeRequest>) -> usize {
+        // A later sync would say nothing of a folder, made or moved, whose name is not on the disk.
+        let failed = self.acknowledger.failed_syncs();
+        if std::mem::replace(&mut self.heard, failed) < failed {
+            self.log.distrust();
+        }
         if self.may_move()
             && let Some(change) = self.moves.pop_front()
         {
@@ -234,16 +242,15 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         self.make_until(|_| false).await;
         let (files, log) = (self.files, &mut *self.log);
         let make = || {
-            let may_move = files.check().and_then(|()| log.checkpoint_all());
+            let may_move = files.check().and_then(|()| log.resolve());
+            let may_move = may_move.and_then(|()| log.checkpoint_all());
             let Change::Folder(how) = &change.kind else {
                 return change.answered(Ok(None));
             };
             let moved = may_move.and_then(|()| survive(|| files.change_folder(&change.key, how)));
             change.of_folder(moved)
         };
-        if !self.acknowledger.alone(make).await {
-            self.log.distrust();
-        }
+        self.acknowledger.alone(self.heard, make).await;
         (self.next_move, self.are_others) = (Instant::now() + began.elapsed() * SHARE, false);
     }
 
@@ -296,7 +303,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
 
     /// Makes what the log has on the disk.
     fn make(&mut self, group: Group) {
-        self.acknowledger.batch(|| {
+        self.acknowledger.batch(self.heard, || {
             let mut done = Vec::with_capacity(group.entries.len());
             self.log.publish(group.end, || {
                 for entry in group.entries {

@@ -691,6 +691,25 @@ fn readers_and_writers_beside_it_meet_no_value_of_another_key() {
     }
 }
 
+/// A later sync of a folder says nothing of the name of a folder that a change before it made.
+#[test]
+fn no_name_is_acknowledged_while_that_of_a_folder_may_not_be_on_the_disk() {
+    journal_only!("a sync that fails");
+    for args in &MODES[1..] {
+        let server = Launch::new(args).start();
+        let tracer = Attached::injecting(&server, "fsync,syncfs", "error=EIO");
+        assert_eq!(server.ask("MKCOL", "a").status, 500);
+        assert_eq!(server.put("a/1", "v").status, 500, "{args:?}");
+        assert!(tracer.has_injected());
+        drop(tracer);
+        let stored = || server.put("a/1", "v").status == 200;
+        eventually("it is stored", stored);
+        let calls = Attached::to(&server, &["-e", "trace=syncfs,linkat"]);
+        server.store("a/2", "v");
+        assert_eq!(calls.seen("syncfs("), 0, "{args:?}");
+    }
+}
+
 /// Without a journal a later sync of a folder says nothing of the rename.
 #[test]
 fn no_name_is_acknowledged_while_that_of_a_moved_folder_may_not_be_on_the_disk() {
