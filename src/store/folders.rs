@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::empty_folders::{FolderRemoval, Stays};
 use super::engine::Store;
-use super::list::{FoundValues, ValueWalk};
+use super::list::{FoundValues, SPARE, ValueWalk};
 use crate::value::{Error, Key, ListedValue, Page, Preconditions, Prefixes, Tags};
 
 /// Values on a page of an S3 store.
@@ -46,10 +46,20 @@ pub struct ValuesBelow {
 }
 
 impl ValuesBelow {
-    /// Those whose keys begin with `prefix`, which is empty or ends with `/`, and are `within` these.
-    pub fn new(prefix: &str, within: Prefixes) -> Self {
+    /// Those below the folder `path`.
+    pub fn of(path: &Key<'_>) -> Self {
+        Self::new(&format!("{path}/"), Prefixes::all(), SPARE)
+    }
+
+    /// Those whose keys begin with `prefix`, which is empty or ends with `/`, and are `within` these: for one who takes them as slowly as a
+    /// client.
+    pub fn for_client(prefix: &str, within: Prefixes) -> Self {
+        Self::new(prefix, within, SPARE / 4)
+    }
+
+    fn new(prefix: &str, within: Prefixes, spare: usize) -> Self {
         Self {
-            walk: ValueWalk::below(prefix.trim_end_matches('/'), within.clone()),
+            walk: ValueWalk::below(prefix.trim_end_matches('/'), within.clone(), spare),
             page: Some(Page {
                 prefix: prefix.to_owned(),
                 limit: PAGE,
@@ -57,11 +67,6 @@ impl ValuesBelow {
                 ..Page::default()
             }),
         }
-    }
-
-    /// Those below the folder `path`.
-    pub fn of(path: &Key<'_>) -> Self {
-        Self::new(&format!("{path}/"), Prefixes::all())
     }
 }
 

@@ -28,7 +28,7 @@ use crate::value::{Error, Key, ListedValue, Listing, Page, Prefixes};
 pub use folder::Entries;
 use index::Index;
 pub use values::{FoundValues, SLICE, ValueWalk};
-pub use walk::{Go, Met, Order, Walk};
+pub use walk::{Go, Met, Order, SPARE, Walk};
 
 /// A directory of more names is large: walking it costs more than the rest of a page.
 const LARGE: usize = 1024;

@@ -209,7 +209,7 @@ impl Packer {
                 let key = Key::new(prefix).ok().filter(|key| within.has(key.as_str()));
                 return Ok(Some(key.filter(may_read).into_iter().collect()));
             }
-            place.below = Some(ValuesBelow::new(&prefix, within.clone()));
+            place.below = Some(ValuesBelow::for_client(&prefix, within.clone()));
         }
         let reactor = self.service.reactor;
         let found = match &mut place.below {

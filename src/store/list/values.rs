@@ -8,10 +8,6 @@ use crate::value::{Error, Key, ListedValue, Prefixes};
 /// Steps of a walk between which others have their turn.
 pub const SLICE: usize = 1000;
 
-/// Names that a walk of values may remember beside [`NAMES`](super::walk::NAMES) of each folder: an archive keeps them for as long as its client
-/// takes.
-const SPARE: usize = 8 << 10;
-
 /// Some of the values below a folder.
 #[derive(Debug, Default)]
 pub struct FoundValues {
@@ -31,10 +27,10 @@ pub struct ValueWalk {
 }
 
 impl ValueWalk {
-    /// Those below the folder `path` whose keys are `within` these.
-    pub fn below(path: &str, within: Prefixes) -> Self {
+    /// Those below the folder `path` whose keys are `within` these. The walk may remember `spare` names beside some of each folder.
+    pub fn below(path: &str, within: Prefixes, spare: usize) -> Self {
         let mut walk = Walk::below(path, Order::Keys);
-        walk.spare = SPARE;
+        walk.spare = spare;
         Self { walk, within }
     }
 
