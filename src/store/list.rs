@@ -25,7 +25,7 @@ use super::directory_fd::ValuesDir;
 use crate::metrics::Listings;
 use crate::transfer::BlockingPool;
 use crate::value::{Error, Key, ListedValue, Listing, Page, Prefixes};
-pub use folder::Entries;
+use folder::Entries;
 use index::Index;
 pub use values::{FoundValues, SLICE, ValueWalk};
 pub use walk::{Go, Met, Order, SPARE, Walk};

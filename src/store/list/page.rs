@@ -7,19 +7,6 @@ use crate::store::directory_fd::ValuesDir;
 use crate::store::implicit::is_implicit;
 use crate::value::{Error, Page, may_have_keys};
 
-/// Why a walk for a page ended before its end.
-enum Cut {
-    /// There are more names than may be met.
-    Long,
-    Failed(Error),
-}
-
-impl From<Error> for Cut {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
 /// The `limit + 1` smallest items of `page`, or any one with a limit of 0; `None` if more than `most` names are met on the way to them.
 pub fn smallest(
     dir: &ValuesDir,
@@ -33,9 +20,10 @@ pub fn smallest(
     }
     let (mut search, mut left) = (Search::new(page), most);
     let mut walk = Walk::below(folder, Order::AsRead);
+    // Ended by an error, or by `None`: there are too many names.
     let walked = walk.go_on(dir, usize::MAX, |met| {
         if matches!(met, Met::Value(_) | Met::Folder(_)) {
-            left = left.checked_sub(1).ok_or(Cut::Long)?;
+            left = left.checked_sub(1).ok_or(None)?;
         }
         let may_add = match met {
             Met::Folder(path) => search.may_take(&format!("{path}/")),
@@ -66,8 +54,8 @@ pub fn smallest(
     });
     match walked {
         Ok(_) => Ok(Some(search.found.into_iter().collect())),
-        Err(Cut::Long) => Ok(None),
-        Err(Cut::Failed(error)) => Err(error),
+        Err(None) => Ok(None),
+        Err(Some(error)) => Err(error),
     }
 }
 

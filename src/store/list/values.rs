@@ -3,7 +3,7 @@
 use super::folder::Entries;
 use super::walk::{Go, Met, Order, Walk};
 use crate::store::directory_fd::ValuesDir;
-use crate::value::{Error, Key, ListedValue, Prefixes};
+use crate::value::{Error, Key, ListedValue, Meta, Prefixes};
 
 /// Steps of a walk between which others have their turn.
 pub const SLICE: usize = 1000;
@@ -13,6 +13,8 @@ pub const SLICE: usize = 1000;
 pub struct FoundValues {
     /// In the order of their keys.
     pub values: Vec<(Key<'static>, ListedValue)>,
+    /// Values that have ended, as they were found.
+    pub ended: Vec<(Key<'static>, Meta)>,
     /// The folders before and between them, also without a value.
     pub folders: Vec<String>,
     /// What cannot be read, and why; a folder ends with `/`.
@@ -34,7 +36,7 @@ impl ValueWalk {
         Self { walk, within }
     }
 
-    /// The next values that have not ended, fewer than [`SLICE`]; `None` at the end. Blocks.
+    /// The next values, [`SLICE`] at most; `None` at the end. Blocks.
     pub fn next(&mut self, dir: &ValuesDir) -> Result<Option<FoundValues>, Error> {
         if self.walk.is_over() {
             return Ok(None);
@@ -48,10 +50,13 @@ impl ValueWalk {
                     return Ok(Go::Past);
                 }
                 Met::Value(key) if within.has(key.as_str()) => match entries.meta(&key)? {
-                    Ok(Some(meta)) if !meta.has_ended() => {
+                    Ok(Some(meta)) if meta.has_ended() => {
+                        found.ended.push((key.into_owned(), meta));
+                    }
+                    Ok(Some(meta)) => {
                         found.values.push((key.into_owned(), ListedValue::of(meta)));
                     }
-                    Ok(_) => {}
+                    Ok(None) => {}
                     Err(why) => found.unreadable.push((key.as_str().to_owned(), why)),
                 },
                 Met::Opened(_, path) => found.folders.push(path.to_owned()),
