@@ -117,8 +117,13 @@ impl Mount {
         Self::or_left_out(place, mounted, left_out)
     }
 
-    /// An ext4 that has what `fill` puts in its `data`, and a folder there whose names cannot be read: its first block is zeroed.
-    pub fn damaged(fill: impl FnOnce(&Path), folder: &str, left_out: &str) -> Option<Self> {
+    /// An ext4 that has what `fill` puts in its `data`, with a folder there whose names cannot be read, as its first block is zeroed, and a
+    /// file whose inode is.
+    pub fn damaged(
+        fill: impl FnOnce(&Path),
+        [folder, file]: [&str; 2],
+        left_out: &str,
+    ) -> Option<Self> {
         let place = TempDir::new().expect("a mount point");
         let path = |name: &str| place.path().join(name);
         let (from, image) = (path("from"), path("image"));
@@ -126,9 +131,10 @@ impl Mount {
         fill(&from.join("data"));
         let made = File::create(&image).and_then(|file| file.set_len(32 << 20));
         made.expect("an image");
-        let zap = format!("zap_block -f /data/{folder} 0");
+        let damage = |how: String| run("debugfs", &["-w", "-R", &how, text(&image)]);
         let mounted = run("mkfs.ext4", &["-q", "-F", "-d", text(&from), text(&image)])
-            .and_then(|()| run("debugfs", &["-w", "-R", &zap, text(&image)]))
+            .and_then(|()| damage(format!("zap_block -f /data/{folder} 0")))
+            .and_then(|()| damage(format!("clri /data/{file}")))
             .and_then(|()| Mounted::image(&image, &path("mount"), "errors=continue"));
         Self::or_left_out(place, mounted, left_out)
     }
