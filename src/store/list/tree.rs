@@ -378,6 +378,8 @@ mod tests {
     enum Hand {
         /// A file of so many blocks, which is there in one step.
         Place(usize, usize),
+        /// So many blocks in the file that is there, or in a new one.
+        Write(usize, usize),
         Move(usize, usize),
         Exchange(usize, usize),
         Remove(usize),
@@ -397,6 +399,7 @@ mod tests {
         let (key, blocks) = (0..KEYS.len(), 1_usize..6);
         let hand = prop_oneof![
             3 => (key.clone(), blocks.clone()).prop_map(|(key, blocks)| Hand::Place(key, blocks)),
+            2 => (key.clone(), blocks.clone()).prop_map(|(key, blocks)| Hand::Write(key, blocks)),
             1 => (key.clone(), key.clone()).prop_map(|(from, to)| Hand::Move(from, to)),
             1 => (key.clone(), key.clone()).prop_map(|(from, to)| Hand::Exchange(from, to)),
             2 => key.clone().prop_map(Hand::Remove),
@@ -471,6 +474,10 @@ mod tests {
                 Hand::Place(key, blocks) => {
                     fs::create_dir_all(folder(key))?;
                     fs::rename(self.new_file(blocks), at(key))
+                }
+                Hand::Write(key, blocks) => {
+                    fs::create_dir_all(folder(key))?;
+                    fs::write(at(key), vec![1; blocks * 4096])
                 }
                 Hand::Move(from, to) => fs::rename(at(from), at(to)),
                 Hand::Exchange(one, other) => {
