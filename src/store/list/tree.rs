@@ -15,7 +15,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::events::{Events, EventsLost, Mounts, Told, Watch, may_be_mount};
-use super::folder::{Entries, is_absent, leave_out, open};
+use super::folder::{Entries, open};
 use super::walk::{Go, Met, Order, Walk};
 use crate::store::bounds::Account;
 use crate::store::directory_fd::ValuesDir;
@@ -171,7 +171,7 @@ impl Tree {
             };
             if event.name.is_empty() {
                 let folder = folder.to_owned();
-                self.look_at_folder(&folder)?;
+                self.look_at_folder(&folder);
                 continue;
             }
             let Ok(name) = std::str::from_utf8(&event.name) else {
@@ -187,7 +187,7 @@ impl Tree {
             };
             if told == Told::Attributes {
                 if may_have_keys(&path) {
-                    self.look_at_folder(&path)?;
+                    self.look_at_folder(&path);
                 }
                 continue;
             }
@@ -217,25 +217,17 @@ impl Tree {
         }
     }
 
-    /// Looks at the folder `path` itself, whose attributes have changed: whether it stays without a value, and whether it can be read.
-    fn look_at_folder(&mut self, path: &str) -> Result<(), TreeError> {
-        let dir = Arc::clone(&self.dir);
-        match open(&dir, path) {
+    /// Looks at the folder `path` itself, whose attributes have changed. It is read where it could not be before, or cannot be any more.
+    fn look_at_folder(&mut self, path: &str) {
+        match open(&self.dir, path) {
             Ok(_) if path.is_empty() => {}
             Ok(folder) if self.folders.by_path.contains_key(path) => {
                 self.folders.set_lasting(path, !is_implicit(folder));
             }
-            Ok(_) => {
+            _ => {
                 self.unread.insert(path.to_owned());
             }
-            Err(errno) => {
-                if !is_absent(path, errno) {
-                    leave_out(&dir, path, "open the folder", errno)?;
-                }
-                self.forget(path);
-            }
         }
-        Ok(())
     }
 
     /// Forgets the folder `path` and all that lies below it.

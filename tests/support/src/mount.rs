@@ -121,7 +121,7 @@ impl Mount {
     /// file whose inode is.
     pub fn damaged(
         fill: impl FnOnce(&Path),
-        [folder, file]: [&str; 2],
+        [folder, value]: [&str; 2],
         left_out: &str,
     ) -> Option<Self> {
         let place = TempDir::new().expect("a mount point");
@@ -134,7 +134,7 @@ impl Mount {
         let damage = |how: String| run("debugfs", &["-w", "-R", &how, text(&image)]);
         let mounted = run("mkfs.ext4", &["-q", "-F", "-d", text(&from), text(&image)])
             .and_then(|()| damage(format!("zap_block -f /data/{folder} 0")))
-            .and_then(|()| damage(format!("clri /data/{file}")))
+            .and_then(|()| damage(format!("clri /data/{value}")))
             .and_then(|()| Mounted::image(&image, &path("mount"), "errors=continue"));
         Self::or_left_out(place, mounted, left_out)
     }
