@@ -16,6 +16,10 @@ use crate::store::space::Free;
 /// The part of what was evicted that is to be free after that, so that it has helped.
 const GAIN: u64 = 8;
 
+/// Rounds of evictions in a row that have given the disk nothing, after which others would not either. Of one that is not known: others may
+/// have taken what it gave, and the blocks of a large file are freed a little later.
+pub(super) const IN_VAIN: u32 = 8;
+
 /// Who goes.
 pub enum Choice {
     /// These, and then it is to be asked again.
@@ -36,7 +40,9 @@ struct Round {
     /// Kept by each of them.
     under_way: Weak<()>,
     is_judged: bool,
-    /// The free space when they were over, if they have given nothing.
+    /// The rounds in a row up to this one that have given nothing.
+    fruitless: u32,
+    /// The free space when they were over, if there were so many of those that this is meant.
     in_vain: Option<Free>,
 }
 
@@ -121,11 +127,16 @@ impl Room {
             return Choice::Nobody;
         }
         let kept = Arc::new(());
+        let before = last
+            .as_ref()
+            .filter(|it| it.is_judged && it.in_vain.is_none());
+        let fruitless = before.map_or(0, |it| it.fruitless);
         *last = Some(Round {
             free,
             expected: victims.iter().map(|victim| victim.bytes).sum(),
             under_way: Arc::downgrade(&kept),
             is_judged: false,
+            fruitless,
             in_vain: None,
         });
         for victim in &mut victims {
@@ -146,7 +157,8 @@ impl Room {
             let has_gained = free.bytes >= round.free.bytes + round.expected / GAIN
                 || free.inodes > round.free.inodes;
             round.is_judged = true;
-            round.in_vain = (!has_gained).then_some(free);
+            round.fruitless = if has_gained { 0 } else { round.fruitless + 1 };
+            round.in_vain = (round.fruitless >= IN_VAIN).then_some(free);
         }
     }
 }

@@ -181,3 +181,43 @@ fn of_an_unknown_length_no_more_lies_on_the_disk_than_a_quota_has() {
         "in place of it"
     );
 }
+
+/// What evictions give is taken by others at once: that is no sign that they give nothing.
+#[test]
+fn uploads_at_once_to_a_full_disk_are_all_stored_and_leave_what_is_to_stay_free() {
+    const FLOOR: u64 = 4 << 20;
+    directory_only!("bounds");
+    let (_mount, server) = needed!(full_disk());
+    let is_over = AtomicBool::new(false);
+    let (refused, least) = thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            let mut least = u64::MAX;
+            while !is_over.load(Ordering::Relaxed) {
+                let free = rustix::fs::statvfs(server.dir.path()).expect("the space");
+                least = least.min(free.f_bavail * free.f_frsize);
+            }
+            least
+        });
+        let store = |writer: usize| {
+            let lengths = [70_000, 3 * MIB, 300_000, MIB, 2 * MIB + 1];
+            let refused = (0..40).filter(|n| {
+                let value = vec![1; lengths[(n + writer) % lengths.len()]];
+                let key = format!("new/{writer}/{n}");
+                let put = if n % 3 == 0 {
+                    server.put_chunked(&key, &value)
+                } else {
+                    server.put(&key, &value)
+                };
+                put.status != 200
+            });
+            refused.count()
+        };
+        let writers: Vec<_> = (0..6).map(|at| scope.spawn(move || store(at))).collect();
+        let refused = writers.into_iter().map(|it| it.join().expect("a writer"));
+        let refused: usize = refused.sum();
+        is_over.store(true, Ordering::Relaxed);
+        (refused, watch.join().expect("the space"))
+    });
+    assert_eq!(refused, 0, "of 240");
+    assert!(least >= FLOOR, "{least} bytes were free");
+}
