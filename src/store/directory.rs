@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::bounds::{Account, Ask, size_of};
+use super::bounds::{Account, Ask, Staging, size_of};
 use super::cache::Cache;
 use super::changes::Changes;
 use super::directory_fd::{Blocking, ValuesDir};
@@ -81,10 +81,16 @@ pub(super) struct Writing {
 impl Writing {
     /// What makes room for a large value of `key`, where there are bounds.
     fn room(&self, key: &Key<'_>) -> Option<Box<UploadRoom>> {
+        let account = self.writer.account()?;
+        self.room_of(key, Staging::new(account, key.as_str()))
+    }
+
+    fn room_of(&self, key: &Key<'_>, staging: Arc<Staging>) -> Option<Box<UploadRoom>> {
         let room = self.writer.room.as_ref()?;
         Some(Box::new(UploadRoom {
             key: key.clone().into_owned(),
             room: Arc::clone(room),
+            staging,
             writer: Arc::clone(&self.writer),
             publisher: Arc::downgrade(&self.publisher),
             unexplained: 0,
@@ -92,7 +98,8 @@ impl Writing {
     }
 
     fn with_room(&self, mut upload: Resumable) -> Resumable {
-        upload.room = self.room(upload.key());
+        let staging = self.writer.account().map(|it| upload.staging(it));
+        upload.room = staging.and_then(|it| self.room_of(upload.key(), it));
         upload
     }
 }

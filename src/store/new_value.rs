@@ -9,7 +9,7 @@ use bytes::Bytes;
 use rustix::fs::Mode;
 
 use super::attributes::Attributes;
-use super::bounds::{Known, size_of};
+use super::bounds::{Known, Staging, size_of};
 use super::directory_fd::Folder;
 use super::temp_file::{Placement, TempFile};
 use super::write_context::{Durability, WriteContext};
@@ -61,6 +61,8 @@ pub struct NewValue {
     pub sealed: Option<Version>,
     /// Held until the value is published or given up.
     pub reservation: Option<ReservationHandle>,
+    /// Counts for the value until it is admitted.
+    pub staging: Option<Arc<Staging>>,
 }
 
 impl NewValue {

@@ -12,6 +12,7 @@ mod registry;
 
 use std::sync::Arc;
 
+use super::bounds::{Account, Staging};
 use super::temp_file::TempFile;
 use super::upload::FileUpload;
 use super::upload_claim::{Claim, Progress, Touched, UploadEntry, UploadId};
@@ -41,6 +42,11 @@ pub struct Resumable {
 }
 
 impl Resumable {
+    /// What counts for its bytes in the bounds of `account`.
+    pub fn staging(&self, account: &Arc<Account>) -> Arc<Staging> {
+        self.claim.entry.staging(account)
+    }
+
     /// Its identifier, for the client. It stays from now on.
     pub fn announce(&mut self) -> UploadId {
         self.is_known = true;
@@ -84,7 +90,9 @@ impl Resumable {
         let file = self.file.clone().ok_or(Error::Truncated)?;
         let mut share = ReservationHandle::Common(Arc::clone(&self.claim.entry.reservation));
         let end = self.offset.saturating_add(len.unwrap_or(0));
-        self.room.as_ref().map_or(Ok(()), |room| room.hold(end))?;
+        self.room
+            .as_ref()
+            .map_or(Ok(()), |it| it.staging.may_grow(end))?;
         share.grow(end)?;
         let claim = Arc::clone(&self.claim);
         let file = TempFile::claimed(&self.writer.temp_dir, file, claim);

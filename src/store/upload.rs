@@ -153,6 +153,7 @@ impl FileUpload {
         let len = written + self.received.buffer.len() as u64;
         let is_small = self.file.is_none() && !is_large(len);
         async move {
+            let staging = self.file.as_ref().and_then(FileWriter::staging);
             let place = if is_small {
                 Place::Memory
             } else {
@@ -167,6 +168,7 @@ impl FileUpload {
                 place,
                 sealed: None,
                 reservation: Some(reservation),
+                staging,
             };
             if self.writer.durability == Durability::Disk && !value.is_journaled {
                 return Box::pin(value.secured(self.writer)).await;

@@ -5,12 +5,13 @@
 //! then gives it up (draft-ietf-httpbis-resumable-upload, "Concurrency").
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+use super::bounds::{Account, Staging};
 use super::clock::uptime;
 use crate::transfer::{Reservation, Uploader, random};
 use crate::value::{Error, Key};
@@ -88,6 +89,13 @@ pub struct Progress {
     pub is_complete: bool,
 }
 
+impl Progress {
+    /// The bytes of its file that are yet to be published.
+    fn staged(&self) -> u64 {
+        if self.is_complete { 0 } else { self.received }
+    }
+}
+
 /// One resumable upload.
 #[derive(Debug)]
 pub struct UploadEntry {
@@ -95,6 +103,8 @@ pub struct UploadEntry {
     pub key: Key<'static>,
     progress: Mutex<Progress>,
     pub reservation: Arc<Mutex<Reservation>>,
+    /// With bounds: what counts for its bytes there.
+    staging: OnceLock<Arc<Staging>>,
     /// Its one permit is held by the holder of the claim. It is closed once the upload is removed.
     permit: Arc<Semaphore>,
     /// How many requests wait for the claim.
@@ -120,6 +130,7 @@ impl UploadEntry {
             key,
             progress: Mutex::new(progress),
             reservation: Arc::new(Mutex::new(reservation)),
+            staging: OnceLock::new(),
             permit: Arc::new(Semaphore::new(1)),
             waiting: watch::Sender::new(0),
         })
@@ -146,6 +157,16 @@ impl UploadEntry {
         }
     }
 
+    /// What counts for its bytes in the bounds of `account`.
+    pub fn staging(&self, account: &Arc<Account>) -> Arc<Staging> {
+        let new = || {
+            let staging = Staging::new(account, self.key.as_str());
+            staging.set(self.progress().staged());
+            staging
+        };
+        Arc::clone(self.staging.get_or_init(new))
+    }
+
     /// The client that it counts for.
     pub fn uploader(&self) -> Option<Uploader> {
         self.reservation.lock().uploader().cloned()
@@ -168,6 +189,7 @@ impl Claim {
     /// Notes that its files are removed: this was the last claim.
     pub fn removed(&self) {
         self.entry.permit.close();
+        self.entry.progress().received = 0;
         self.entry.reservation.lock().clear();
     }
 }
@@ -175,8 +197,11 @@ impl Claim {
 impl Drop for Claim {
     /// Gives back the quota of bytes that were announced and not received.
     fn drop(&mut self) {
-        let received = self.entry.progress().received;
-        self.entry.reservation.lock().shrink(received);
+        let progress = *self.entry.progress();
+        self.entry.reservation.lock().shrink(progress.received);
+        if let Some(staging) = self.entry.staging.get() {
+            staging.set(progress.staged());
+        }
     }
 }
 

@@ -5,11 +5,11 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::bounds::{Ask, Choice, Room, Total, size_of};
+use super::bounds::{Choice, Room, Staging, Total};
 use super::publish::Publisher;
 use super::space::Free;
 use super::write_context::WriteContext;
-use crate::value::{Error, Key};
+use crate::value::Key;
 
 /// The pause of an upload while others make room, or have space that they are about to use.
 const SOON: Duration = Duration::from_millis(1);
@@ -22,6 +22,8 @@ const MOST_UNEXPLAINED: u32 = 100;
 pub struct UploadRoom {
     pub key: Key<'static>,
     pub room: Arc<Room>,
+    /// What counts for its bytes in bounds.
+    pub staging: Arc<Staging>,
     pub writer: Arc<WriteContext>,
     /// Weak: the publisher ends with the store, and not with the last upload.
     pub publisher: Weak<Publisher>,
@@ -30,16 +32,6 @@ pub struct UploadRoom {
 }
 
 impl UploadRoom {
-    /// Fails where a bound has no room for a value of `len` bytes, and none can be made.
-    pub fn hold(&self, len: u64) -> Result<(), Error> {
-        self.room.account.may_begin(&Ask {
-            key: self.key.as_str(),
-            bytes: size_of(len),
-            source: None,
-            staged: 0,
-        })
-    }
-
     /// Has values go until the disk has `bytes` free, for which a write found no space. False where nobody is left who could go.
     pub async fn make(&mut self, bytes: u64) -> bool {
         let mut is_made = false;

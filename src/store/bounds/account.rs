@@ -305,6 +305,12 @@ impl Account {
         reservation.stop_waiting(&mut state);
         let Some(lack) = self.lack(&state, ask, is_first) else {
             state.arrive(&self.bounds, ask.key, ask.bytes, ask.source);
+            // It counts as what arrives from now on.
+            for (at, scope) in scopes(&self.bounds, ask.key).filter(|_| ask.staged > 0) {
+                state.sum(at, scope, |sums| {
+                    sums.staged = sums.staged.saturating_sub(ask.staged);
+                });
+            }
             reservation.looks = state.looks;
             reservation.waits_for = None;
             return Ok(());

@@ -127,7 +127,10 @@ impl ChangeRequest {
             key: self.key.as_str(),
             bytes,
             source: self.source().map(|source| source.key.as_str()),
-            staged: 0,
+            staged: match &self.kind {
+                Change::Put(value) => value.staging.as_ref().map_or(0, |it| it.bytes()),
+                _ => 0,
+            },
         })
     }
 

@@ -78,6 +78,9 @@ impl ValueFiles {
             let admitted = change.ask().map(|ask| account.admit(&mut room, &ask));
             change.room = room;
             admitted.transpose()?;
+            if let Change::Put(value) = &change.kind {
+                value.staging.iter().for_each(|staging| staging.admitted());
+            }
         }
         let Some((len, attributes)) = change.value() else {
             return Ok(None);

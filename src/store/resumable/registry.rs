@@ -14,6 +14,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::record::{Record, SUFFIX, remove_files, trimmed, trusted, unlink};
+use crate::store::bounds::Account;
 use crate::store::directory_fd::open_beneath;
 use crate::store::temp_file::names;
 use crate::store::upload_claim::{Claim, Progress, Touched, UploadEntry, UploadId};
@@ -68,6 +69,13 @@ impl Registry {
             entries: Mutex::new(entries),
             expiry: (!expiry.is_zero()).then_some(expiry),
         })
+    }
+
+    /// Has all uploads count in the bounds of `account`.
+    pub fn stage(&self, account: &Arc<Account>) {
+        for entry in self.entries.lock().values() {
+            entry.staging(account);
+        }
     }
 
     /// How many uploads are unfinished.

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, retry_on_intr};
 
+use crate::store::bounds::Staging;
 use crate::store::commit::may_publish;
 use crate::store::object::Object;
 use crate::store::space::Taking;
@@ -97,6 +98,11 @@ impl FileWriter {
         }
     }
 
+    /// What counts for the bytes in bounds, until they are published.
+    pub fn staging(&self) -> Option<Arc<Staging>> {
+        Some(Arc::clone(&self.room.as_ref()?.staging))
+    }
+
     /// Starts to write `runs`, `len` bytes, once the write before has ended.
     pub async fn write(&mut self, runs: Vec<Bytes>, len: u64) -> Result<(), Error> {
         self.written().await?;
@@ -120,7 +126,9 @@ impl FileWriter {
 
     /// The space to be set aside before the bytes up to `end` are written; fails where a bound has no room for them.
     fn ahead(&mut self, end: u64) -> Result<Ahead, Error> {
-        self.room.as_ref().map_or(Ok(()), |room| room.hold(end))?;
+        self.room
+            .as_ref()
+            .map_or(Ok(()), |it| it.staging.grow(end))?;
         let stretch = end.clamp(AHEAD.0, AHEAD.1);
         let more = end.saturating_add(stretch).min(self.announced).max(end);
         let start = self.reserved;

@@ -221,3 +221,69 @@ fn uploads_at_once_to_a_full_disk_are_all_stored_and_leave_what_is_to_stay_free(
     assert_eq!(refused, 0, "of 240");
     assert!(least >= FLOOR, "{least} bytes were free");
 }
+
+/// What lies there for uploads counts as what is stored does: between requests, beside others, and over a restart.
+#[test]
+fn unfinished_uploads_count_against_the_quota_of_their_keys() {
+    directory_only!("bounds");
+    let quota = r#"prefix = "q/{name}/", max-size = "1MiB", full = "refuse""#;
+    let dir = DataDir::in_memory();
+    let mut server = Launch::new(&["--bound", quota]).on(&dir).start();
+    let why = r#"the bound of "q/a/" is full (max-size 1.0 MiB): delete values first"#;
+    let part = pattern(1, 400_000);
+    let create = |server: &TestServer, n: usize| {
+        let key = format!("q/a/{n}");
+        let lines = "Upload-Complete: ?0\r\n";
+        Resumable::ask_to_create(&mut server.connect(), &key, lines, &part)
+    };
+    let first = Resumable::of_key(&create(&server, 1), "q/a/1");
+    let second = Resumable::of_key(&create(&server, 2), "q/a/2");
+    for _ in 0..2 {
+        create(&server, 3).says(507, why);
+        server.put("q/a/whole", &part).says(507, why);
+        server.put_chunked("q/a/whole", &part).says(507, why);
+        let mut raw = server.connect();
+        first
+            .append(&mut raw, part.len(), false, &part)
+            .says(507, why);
+        assert_eq!(first.offset(&mut server.connect()), part.len());
+        assert_eq!(server.put("q/b/whole", &part).status, 200);
+        server.stop();
+        server = Launch::new(&["--bound", quota]).on(&dir).start();
+    }
+    // Its own bytes are in no upload's way, and what is given up counts no more.
+    let mut raw = server.connect();
+    let small = first.append(&mut raw, part.len(), true, &part[..100_000]);
+    assert_eq!(small.status, 200, "{}", small.text());
+    assert_eq!(server.ask("DELETE", &second.path[1..]).status, 204);
+    server.store("q/a/whole", &part);
+    create(&server, 3).says(507, why);
+    assert_eq!(server.ask("DELETE", "q/a/1").status, 200);
+    create(&server, 3);
+}
+
+/// Each is as large as the quota, and one is stored.
+#[test]
+fn uploads_at_once_have_no_more_on_the_disk_than_their_quota() {
+    directory_only!("bounds");
+    let quota = r#"prefix = "q/", max-size = "4MiB", full = "refuse""#;
+    let server = super::start(&["--bound", quota, "--threads", "2"]);
+    let value = pattern(3, 4 * MIB);
+    let mut uploads: Vec<_> = (0..6)
+        .map(|n| {
+            let mut raw = server.connect();
+            raw.send(put_head(&format!("q/{n}"), value.len()));
+            raw
+        })
+        .collect();
+    let statuses: Vec<_> = uploads
+        .iter_mut()
+        .map(|raw| {
+            let _may_be_refused_meanwhile = raw.offer(&value);
+            raw.answer().status
+        })
+        .collect();
+    assert_eq!(statuses, [200, 507, 507, 507, 507, 507]);
+    assert_eq!(server.ask("DELETE", "q/0").status, 200);
+    server.store("q/1", &value);
+}
