@@ -3,9 +3,9 @@
 use super::{BLOCK, comes_to, place_old, start};
 use crate::support::prelude::*;
 
-/// Asserts that `keys` are gone within seconds, while `beside` is done again and again.
+/// Asserts that `keys` go, while `beside` is done again and again.
 fn go(server: &TestServer, keys: &[&str], beside: impl Fn()) {
-    let gone = within(Duration::from_secs(30), || {
+    let gone = within(DEADLINE, || {
         beside();
         pass(Duration::from_millis(20));
         keys.iter().all(|key| !server.dir.file(key).exists())

@@ -149,6 +149,9 @@ fn uses_are_noted_of_a_folder_that_went_away_and_came_back() {
     }
 }
 
+/// In minutes.
+const MONTH: u64 = 60 * 24 * 40;
+
 /// An operator who allowed a size has not allowed an age.
 #[test]
 fn the_approval_of_a_size_removes_nothing_by_its_age() {
@@ -163,7 +166,6 @@ fn the_approval_of_a_size_removes_nothing_by_its_age() {
         let args = [&["--bound", bound, "--bound", &probe], more].concat();
         Launch::new(&args).on(&dir).start()
     };
-    const MONTH: u64 = 60 * 24 * 40;
     let mut server = run(size, &[]);
     store_all(&server, "c/1 c/2 c/3");
     server.stop();

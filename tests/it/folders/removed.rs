@@ -78,7 +78,8 @@ fn a_change_of_a_folder_with_a_query_is_refused() {
 
 #[test]
 fn folders_that_stay_and_empty_ones_go_with_it() {
-    let server = needed!(TestServer::of_directory("folders of the directory", &[]));
+    directory_only!("folders of the directory");
+    let server = Launch::new(&[]).on(&DataDir::in_memory()).start();
     for folder in ["x", "x/a", "x/a/b", "x/c"] {
         assert_eq!(make(&server, folder), 201);
     }
@@ -285,7 +286,9 @@ fn a_value_that_is_stored_meanwhile_stays() {
 #[test]
 fn a_large_folder_does_not_hold_up_others() {
     directory_only!("folders of the directory");
-    let server = TestServer::start(&["--threads", "1"]);
+    let server = Launch::new(&["--threads", "1"])
+        .on(&DataDir::in_memory())
+        .start();
     for n in 0..5_000 {
         server.dir.place(&format!("f/{:02}/{n:04}", n % 50), "v");
     }
@@ -359,8 +362,10 @@ fn a_right_that_is_revoked_while_the_body_is_on_the_way_is_gone() {
 #[test]
 fn a_client_that_leaves_ends_it() {
     directory_only!("folders of the directory");
-    let server = TestServer::start(&["--threads", "1"]);
-    let count = 20_000;
+    let server = Launch::new(&["--threads", "1"])
+        .on(&DataDir::in_memory())
+        .start();
+    let count = scaled(8_000, 20_000);
     for n in 0..count {
         server.dir.place(&format!("f/{:02}/{n:05}", n % 50), "v");
     }
@@ -376,13 +381,13 @@ fn a_client_that_leaves_ends_it() {
 #[test]
 fn a_right_that_is_revoked_ends_it() {
     directory_only!("folders of the directory");
-    let dir = DataDir::temporary();
+    let dir = DataDir::in_memory();
     let rules = |may| dir.write_private("access.toml", &rules_of_owner(may));
     let path = rules("\"list\", \"delete\"");
     let server = Launch::new(&["--threads", "1", "--access", &path])
         .on(&dir)
         .start();
-    let count = 20_000;
+    let count = scaled(8_000, 20_000);
     for n in 0..count {
         dir.place(&format!("f/{:02}/{n:05}", n % 50), "v");
     }
@@ -406,7 +411,7 @@ fn a_client_that_leaves_ends_the_removal_of_folders_too() {
     let server = Launch::new(&["--threads", "1", "--listing-index", "0"])
         .on(&DataDir::in_memory())
         .start();
-    let count = 20_000;
+    let count = scaled(8_000, 20_000);
     for n in 0..count {
         fs::create_dir_all(server.dir.file(format!("f/{n}/x"))).expect("folders");
     }

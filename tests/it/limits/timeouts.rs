@@ -201,10 +201,11 @@ fn who_is_cut_for_a_limit_is_told_logged_and_counted() {
     assert_eq!((count("header-timeout"), count("min-rate")), (0, 0));
 }
 
-/// Who pauses may do so for a minute, but not while others wait for its place.
+/// Who pauses may do so for as long as `--body-timeout` says, but not while others wait for its place.
 #[test]
 fn a_client_that_pauses_makes_room_for_one_that_waits() {
-    let server = TestServer::start(&["--threads", "2", "--max-connections", "3"]);
+    let options = "--threads 2 --max-connections 3 --body-timeout 1h";
+    let server = TestServer::start(&words(options));
     server.dir.place("here", "value");
     let mut paused: Vec<_> = (0..3).map(|_| server.connect()).collect();
     for client in &mut paused {
@@ -214,7 +215,7 @@ fn a_client_that_pauses_makes_room_for_one_that_waits() {
     let mut waiting = server.connect();
     assert_eq!(waiting.get("here").body, b"value");
     let took = start.elapsed();
-    assert!(took < DEADLINE / 2, "it waited for {took:?}");
+    assert!(took < DEADLINE, "it waited for {took:?}");
 }
 
 /// Sends a head and `dribble` bytes a second; the connection must end, and not before its limit.

@@ -381,7 +381,7 @@ fn a_right_that_is_revoked_ends_it() {
     let server = Launch::new(&["--threads", "1", "--access", &path])
         .on(&dir)
         .start();
-    let count = 20_000;
+    let count = scaled(8_000, 20_000);
     for n in 0..count {
         dir.place(&format!("f/{:02}/{n:05}", n % 50), "v");
     }
@@ -416,7 +416,7 @@ fn a_client_that_leaves_ends_it() {
     directory_only!("moves of folders");
     http1_only!("a client that resets its connection");
     let server = TestServer::start(&["--threads", "1"]);
-    let count = 20_000;
+    let count = scaled(8_000, 20_000);
     for n in 0..count {
         server.dir.place(&format!("f/{:02}/{n:05}", n % 50), "v");
     }

@@ -187,7 +187,11 @@ fn a_body_that_breaks_off_is_never_stored() {
         let cuts = (1..=parts).map(|nth| len * nth / parts).chain([1, len - 1]);
         let cuts =
             cuts.flat_map(|cut| [End::Closed, End::HalfClosed, End::Reset].map(|end| (cut, end)));
-        for ((cut, end), old) in cuts.flat_map(|cut| [None, Some("old")].map(|old| (cut, old))) {
+        let both = cuts.flat_map(|cut| [None, Some("old")].map(|old| (cut, old)));
+        // By turns with an old value and without one, which are an odd number of ways to end; in the full form all of them.
+        let by_turns = |&(n, _): &(usize, _)| is_full() || n % 4 == 0 || n % 4 == 3;
+        let cases = both.enumerate().filter(by_turns);
+        for (_, ((cut, end), old)) in cases {
             let shown = format!("{form:?} {len}, {cut} missing, {end:?}, {old:?}");
             server.dir.clear();
             if let Some(old) = old {
@@ -197,7 +201,7 @@ fn a_body_that_breaks_off_is_never_stored() {
             raw.send(&request[..request.len() - cut]);
             let is_large = len - cut.min(len) > len / 2 && len == 1 << 20;
             let comes = || {
-                let has_begun = raw.is_taken() && server.in_flight() > at_rest;
+                let has_begun = server.in_flight() > at_rest && raw.is_taken();
                 has_begun && (!is_large || server.receiving() > 0)
             };
             eventually(&format!("{shown}: accepted"), comes);

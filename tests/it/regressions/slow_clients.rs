@@ -108,15 +108,19 @@ fn clients_that_wait_do_not_wait_for_one_after_the_other() {
     let ask = || {
         let mut client = Raw::connect_clear(server.addr);
         assert_eq!(client.get("here").body, b"value");
-        client
+        (start.elapsed(), client)
     };
-    let answered: Vec<_> = thread::scope(|scope| {
+    let mut answered: Vec<_> = thread::scope(|scope| {
         let waiting = [(); 3].map(|()| scope.spawn(ask));
         let answered = waiting.map(|client| client.join().expect("a client"));
         answered.into()
     });
-    let took = start.elapsed();
-    assert!(took < Duration::from_secs(8), "{took:?}");
+    answered.sort_by_key(|(took, _)| *took);
+    // On a busy machine all of them take longer.
+    let [first, .., last] = &answered[..] else {
+        panic!("three of them")
+    };
+    assert!(last.0 < 2 * first.0, "{:?}, then {:?}", first.0, last.0);
     drop((silent, answered));
 }
 
@@ -125,14 +129,22 @@ fn clients_that_wait_do_not_wait_for_one_after_the_other() {
 fn a_refused_upload_is_dropped_as_fast_as_it_comes() {
     http1_only!("a stream of HTTP/2 is ended, and its client knows");
     let server = TestServer::start(&["--read-only"]);
+    let takes = TestServer::start(&["--discard"]);
     let body = vec![b'x'; 160 << 20];
-    let mut client = server.connect();
-    let start = Instant::now();
-    client.send(put_head("k", body.len()));
-    client.send(&body);
-    assert_eq!(client.answer().status, 403);
-    let took = start.elapsed();
-    assert!(took < Duration::from_secs(6), "{took:?}");
+    let time = |server: &TestServer, status: u16| {
+        let mut client = server.connect();
+        let start = Instant::now();
+        client.send(put_head("k", body.len()));
+        client.send(&body);
+        assert_eq!(client.answer().status, status);
+        start.elapsed()
+    };
+    // On a busy machine one that is taken, and dropped, takes its time as well.
+    let is_fast = || time(&server, 403) < Duration::from_secs(3) + 3 * time(&takes, 200);
+    assert!(
+        (0..3).any(|_| is_fast()),
+        "slower than an upload that is taken"
+    );
 }
 
 /// Its connection was closed with bytes unread, which resets it, and most clients never saw the 400.

@@ -155,7 +155,9 @@ impl Raw {
         let ends = [socket.local_addr(), socket.peer_addr()];
         let ports = ends.map(|end| format!(":{:04X}", end.expect("an address").port()));
         let table = fs::read_to_string("/proc/self/net/tcp").expect("the connections");
-        let own = table.lines().find_map(|line| {
+        // There may be thousands of others.
+        let lines = table.lines().filter(|line| line.contains(&ports[0]));
+        let own = { lines }.find_map(|line| {
             let fields: Vec<_> = line.split_whitespace().collect();
             let is_own = fields[1].ends_with(&ports[0]) && fields[2].ends_with(&ports[1]);
             is_own.then(|| fields[4].starts_with("00000000:"))

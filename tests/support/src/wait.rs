@@ -5,7 +5,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long anything that should happen soon may take on a busy machine: only a fault takes so long.
-pub const DEADLINE: Duration = Duration::from_secs(120);
+pub const DEADLINE: Duration = Duration::from_secs(300);
+
+/// How long a poll rests: at first, and when it has waited for some time.
+const OFTEN: Duration = Duration::from_millis(1);
+const RARELY: Duration = Duration::from_millis(25);
 
 /// Polls `holds` until it is true; panics with `what` after [`DEADLINE`].
 #[track_caller]
@@ -20,12 +24,14 @@ pub fn comes_true(holds: impl FnMut() -> bool) -> bool {
 
 /// Polls `holds`; whether it is true within `time`.
 pub fn within(time: Duration, mut holds: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + time;
+    let start = Instant::now();
     while !holds() {
-        if Instant::now() >= deadline {
+        let waited = start.elapsed();
+        if waited >= time {
             return false;
         }
-        thread::sleep(Duration::from_millis(5));
+        // A look may cost as much as what is waited for: some read tables of the kernel.
+        thread::sleep((waited / 20).clamp(OFTEN, RARELY));
     }
     true
 }
