@@ -9,6 +9,7 @@ mod backups;
 mod bounds;
 mod clocks;
 mod cold;
+mod counts;
 mod crash;
 mod damage;
 mod disk;
