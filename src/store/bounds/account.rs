@@ -159,7 +159,7 @@ impl Staged {
         let quotas = scopes(&account.bounds, &self.key).filter(|(at, _)| !account.evicts(*at));
         for (at, scope) in quotas {
             state.sum(at, scope, |sums| {
-                sums.staged = (sums.staged + bytes).saturating_sub(before)
+                sums.staged = (sums.staged + bytes).saturating_sub(before);
             });
         }
     }

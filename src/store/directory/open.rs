@@ -142,7 +142,9 @@ impl Directory {
         let values = Arc::clone(&temp_dir.values);
         let account = (!bounds.is_empty())
             .then(|| Account::new(bounds.clone(), values.device(), uses::load(&temp_dir.own)));
-        account.iter().for_each(|account| uploads.stage(account));
+        if let Some(account) = &account {
+            uploads.stage(account);
+        }
         let room = account.clone().map(|account| Arc::new(Room::new(account)));
         let opened = Self::reading(values, options, changes, account);
         let mut opened = opened.map_err(failed)?;

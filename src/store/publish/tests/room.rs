@@ -177,11 +177,11 @@ impl World {
         fate.unwrap_or((Fate::Goes, Arc::default()))
     }
 
-    fn free(&self) -> Option<Free> {
-        Some(Free {
+    fn free(&self) -> Free {
+        Free {
             bytes: self.free.get() * BLOCK,
             ..Free::default()
-        })
+        }
     }
 
     /// Admits the value of `change`, where it has room.
@@ -219,7 +219,7 @@ impl World {
                 keys: 0,
             };
             self.room
-                .for_disk(self.free(), lacks, &[change.key.as_str()])
+                .for_disk(Some(self.free()), lacks, &[change.key.as_str()])
         })
     }
 }
@@ -346,7 +346,7 @@ impl Files for World {
     }
 
     fn evicted(&self) {
-        self.room.gone(|| self.free());
+        self.room.gone(|| Some(self.free()));
     }
 
     fn withdraw(&self, change: &mut ChangeRequest, error: Option<&Error>) {
