@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::bounds::{Account, Ask, Staging, size_of};
+use super::bounds::{Account, Ask, Staging};
 use super::cache::Cache;
 use super::changes::Changes;
 use super::directory_fd::{Blocking, ValuesDir};
@@ -234,7 +234,7 @@ impl Directory {
     fn may_begin(&self, key: &Key<'_>, len: Option<u64>) -> Result<(), Error> {
         let known = self.account().zip(len);
         known.map_or(Ok(()), |(account, len)| {
-            let (key, bytes) = (key.as_str(), size_of(len));
+            let (key, bytes) = (key.as_str(), account.size_of(len));
             account.may_begin(&Ask {
                 key,
                 bytes,

@@ -14,6 +14,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, retry_on_intr};
 
+use super::bounds::FileSystem;
 use super::fs_type::FsType;
 use super::implicit::{is_implicit, mark_implicit};
 use super::location::Location;
@@ -110,6 +111,19 @@ impl ValuesDir {
     /// The device of the root, where it is known.
     pub fn device(&self) -> Option<u64> {
         self.file_system.map(|(device, _)| device)
+    }
+
+    /// The file system of the root, for its account. Blocks.
+    pub fn file_system(&self) -> FileSystem {
+        let device = self.device();
+        let told = retry_on_intr(|| rustix::fs::fstatvfs(&self.root));
+        match told.map(|told| told.f_frsize) {
+            Ok(block @ 1..) => FileSystem { device, block },
+            _ => FileSystem {
+                device,
+                ..FileSystem::default()
+            },
+        }
     }
 
     /// Opens the value of `key` for reading; `None` when there is none.

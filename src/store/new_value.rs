@@ -9,7 +9,7 @@ use bytes::Bytes;
 use rustix::fs::Mode;
 
 use super::attributes::Attributes;
-use super::bounds::{Known, Staging, size_of};
+use super::bounds::{Known, Staging};
 use super::directory_fd::Folder;
 use super::temp_file::{Placement, TempFile};
 use super::write_context::{Durability, WriteContext};
@@ -151,7 +151,7 @@ impl NewValue {
         let known = Known::new(&stat, end, root);
         // The file system may choose the blocks later.
         Some(Known {
-            bytes: known.bytes.max(size_of(len)),
+            bytes: known.bytes.max(len),
             ..known
         })
     }

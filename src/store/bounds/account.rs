@@ -28,6 +28,24 @@ pub fn size_of(len: u64) -> u64 {
     len.checked_next_multiple_of(BLOCK).unwrap_or(len)
 }
 
+/// The file system of the directory, as far as it is known.
+#[derive(Clone, Copy, Debug)]
+pub struct FileSystem {
+    /// Its device.
+    pub device: Option<u64>,
+    /// Its blocks, in bytes.
+    pub block: u64,
+}
+
+impl Default for FileSystem {
+    fn default() -> Self {
+        Self {
+            device: None,
+            block: BLOCK,
+        }
+    }
+}
+
 /// The account.
 #[derive(Debug)]
 pub struct Account {
@@ -35,8 +53,7 @@ pub struct Account {
     pub bounds: Vec<Bound>,
     /// Figures of each bound.
     pub figures: Vec<Figures>,
-    /// The device of the directory, where it is known.
-    pub(super) device: Option<u64>,
+    pub(super) file_system: FileSystem,
     /// For each bound, whether it may remove what it has found: by its size, and by age.
     may_remove: Vec<[AtomicBool; 2]>,
     pub(super) state: Mutex<State>,
@@ -117,73 +134,25 @@ impl Drop for Reservation {
     }
 }
 
-/// What an upload has on the disk for the value of a key: it counts in the quotas of that key, until it is dropped.
-#[derive(Debug)]
-pub struct Staged {
-    account: Arc<Account>,
-    key: Box<str>,
-    bytes: u64,
-}
-
-impl Staged {
-    /// An upload of nothing yet.
-    pub fn new(account: &Arc<Account>, key: &str) -> Self {
-        Self {
-            account: Arc::clone(account),
-            key: key.into(),
-            bytes: 0,
-        }
-    }
-
-    /// Bytes of the disk.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// It is to have so many bytes of the disk. Fails where a bound never has room for such a value, or a quota has none for now.
-    pub fn grow(&mut self, bytes: u64) -> Result<(), Error> {
-        let ask = Ask {
-            key: &self.key,
-            bytes,
-            source: None,
-            staged: self.bytes,
-        };
-        self.account.may_begin(&ask)?;
-        self.set(bytes);
-        Ok(())
-    }
-
-    fn set(&mut self, bytes: u64) {
-        let (before, account) = (std::mem::replace(&mut self.bytes, bytes), &self.account);
-        let mut state = account.state.lock();
-        let quotas = scopes(&account.bounds, &self.key).filter(|(at, _)| !account.evicts(*at));
-        for (at, scope) in quotas {
-            state.sum(at, scope, |sums| {
-                sums.staged = (sums.staged + bytes).saturating_sub(before);
-            });
-        }
-    }
-}
-
-impl Drop for Staged {
-    fn drop(&mut self) {
-        self.set(0);
-    }
-}
-
 impl Account {
-    /// An account of nothing yet, in a directory on this `device`, of which an earlier process has `remembered` the uses.
-    pub fn new(bounds: Vec<Bound>, device: Option<u64>, remembered: Uses) -> Arc<Self> {
+    /// An account of nothing yet, in a directory on this `file_system`, of which an earlier process has `remembered` the uses.
+    pub fn new(bounds: Vec<Bound>, file_system: FileSystem, remembered: Uses) -> Arc<Self> {
         Arc::new(Self {
             figures: bounds.iter().map(|_| Figures::default()).collect(),
             may_remove: bounds.iter().map(|_| Default::default()).collect(),
-            device,
+            file_system,
             state: Mutex::new(State::new(bounds.len(), remembered)),
             bounds,
             largest: Mutex::default(),
             renaming: Mutex::default(),
             is_whole: AtomicBool::new(false),
         })
+    }
+
+    /// The bytes of the disk that a value of `len` bytes will take, as a rule.
+    pub fn size_of(&self, len: u64) -> u64 {
+        let blocks = len.checked_next_multiple_of(self.file_system.block);
+        blocks.unwrap_or(len)
     }
 
     /// True if a bound holds for `key`.
@@ -263,7 +232,7 @@ impl Account {
         }
         let ask = Ask {
             key: &below,
-            bytes: BLOCK,
+            bytes: self.size_of(1),
             source: None,
             staged: 0,
         };
@@ -448,7 +417,7 @@ impl Account {
             full: Full::Evict,
             min_age: super::MIN_AGE,
         };
-        let account = Self::new(vec![bound], None, Uses::default());
+        let account = Self::new(vec![bound], FileSystem::default(), Uses::default());
         account.set_may_remove(0, Removal::Full, true);
         account.set_whole();
         account

@@ -7,6 +7,7 @@ use rustix::fs::Stat;
 
 use super::account::Account;
 use super::ledger::{State, Sums, scopes};
+use super::names::Folder;
 use super::rule::Bound;
 use super::uses::{Uses, hash};
 use super::value::{Known, Value, since_1970};
@@ -64,7 +65,7 @@ impl Account {
             let Ok(found) = dir.stat_and_end(key, Blocking::Allowed) else {
                 return;
             };
-            let file = found.map(|(stat, end)| Known::new(&stat, end, self.device));
+            let file = found.map(|(stat, end)| Known::new(&stat, end, self.file_system.device));
             let used = found.map_or(i64::MIN, |(stat, _)| self.used(key, before, &stat));
             let state = &mut *self.state.lock();
             // What the publisher has made meanwhile may be older or younger.
@@ -131,6 +132,7 @@ impl Account {
         rename()?;
         let [from, to] = [from, to].map(|folder| format!("{folder}/"));
         // What was known of those names is of no value any more.
+        self.forget_uncounted(&to);
         self.retain(&to, |_, _| false);
         let state = &mut *self.state.lock();
         state.names.rename(&from, &to);
@@ -141,11 +143,11 @@ impl Account {
         };
         // A count that is under way meets them no more.
         let (count, mut after) = (state.count, None);
-        let meet = |_: &str, value: Option<&Arc<Value>>| {
-            value.inspect(|value| value.count.store(count, Relaxed));
-        };
+        let meet = |_: &str, value: &Arc<Value>| value.count.store(count, Relaxed);
         loop {
-            after = state.names.visit_some(&to, after.as_deref(), meet);
+            after = state
+                .names
+                .visit_some(Folder::counted, &to, after.as_deref(), meet);
             if after.is_none() {
                 break;
             }
@@ -226,10 +228,8 @@ impl Account {
         let mut after = None;
         loop {
             let state = self.state.lock();
-            let visit = |key: &str, value: Option<&Arc<Value>>| {
-                value.inspect(|value| visit(key, value));
-            };
-            after = state.names.visit_some(prefix, after.as_deref(), visit);
+            let names = &state.names;
+            after = names.visit_some(Folder::counted, prefix, after.as_deref(), &mut visit);
             if after.is_none() {
                 return;
             }
@@ -239,27 +239,38 @@ impl Account {
     /// Forgets the values beginning with `prefix` that this count and all later ones have not met.
     fn forget_unmet(&self, prefix: &str, count: u32) {
         let _no_folder_moves = self.renaming.lock();
-        self.retain(prefix, |_, value| {
-            value.is_none_or(|value| value.count.load(Relaxed) >= count)
-        });
+        self.retain(prefix, |_, value| value.count.load(Relaxed) >= count);
     }
 
     /// Forgets the names that begin with `prefix` and that no bound counts.
     fn forget_uncounted(&self, prefix: &str) {
-        self.retain(prefix, |_, value| value.is_some());
+        loop {
+            let names = &mut self.state.lock().names;
+            let mut some = Vec::new();
+            names.visit_some(Folder::uncounted, prefix, None, |key, ()| {
+                some.push(key.to_owned())
+            });
+            if some.is_empty() {
+                return;
+            }
+            for key in some {
+                names.remove(&key);
+            }
+        }
     }
 
-    /// Visits the names that begin with `prefix`, and forgets those that are not to be kept.
-    fn retain(&self, prefix: &str, is_kept: impl Fn(&str, Option<&Arc<Value>>) -> bool) {
+    /// Visits the values whose names begin with `prefix`, and forgets those that are not to be kept.
+    fn retain(&self, prefix: &str, is_kept: impl Fn(&str, &Arc<Value>) -> bool) {
         let mut after = None;
         loop {
             let (state, mut gone) = (&mut *self.state.lock(), Vec::new());
-            let visit = |key: &str, value: Option<&Arc<Value>>| {
+            let visit = |key: &str, value: &Arc<Value>| {
                 if !is_kept(key, value) {
                     gone.push(key.to_owned());
                 }
             };
-            after = state.names.visit_some(prefix, after.as_deref(), visit);
+            let names = &state.names;
+            after = names.visit_some(Folder::counted, prefix, after.as_deref(), visit);
             for key in gone {
                 state.note(&self.bounds, &key, None, 0);
             }

@@ -17,7 +17,7 @@ mod together;
 pub mod uses;
 mod value;
 
-pub use account::{Account, Ask, Reservation, Staged, size_of};
+pub use account::{Account, Ask, FileSystem, Reservation, size_of};
 pub use order::{STEP, Victim};
 pub use room::{Choice, Room};
 pub use rule::{AgeOf, Bound, Full, MIN_AGE, Prefix, Total, named};

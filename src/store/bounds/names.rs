@@ -9,13 +9,47 @@ use std::sync::Arc;
 use super::value::Value;
 
 /// Memory that a name takes beside its bytes, as measured: its part of a node, and the allocator's own.
-const OVERHEAD: usize = 64;
+const OVERHEAD: usize = 52;
 
 /// Names that are visited while the lock is held.
 const CHUNK: usize = 1024;
 
-/// The names of one folder; a name that no bound counts has no value.
-type Folder = BTreeMap<Box<str>, Option<Arc<Value>>>;
+/// The names of one folder, apart from each other: those that no bound counts take no more memory than a set of them.
+#[derive(Debug, Default)]
+pub(super) struct Folder {
+    uncounted: BTreeMap<Box<str>, ()>,
+    counted: BTreeMap<Box<str>, Arc<Value>>,
+}
+
+impl Folder {
+    pub fn uncounted(&self) -> &BTreeMap<Box<str>, ()> {
+        &self.uncounted
+    }
+
+    pub fn counted(&self) -> &BTreeMap<Box<str>, Arc<Value>> {
+        &self.counted
+    }
+
+    fn len(&self) -> usize {
+        self.uncounted.len() + self.counted.len()
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.uncounted.contains_key(name) || self.counted.contains_key(name)
+    }
+
+    /// The first name from `from` on.
+    fn first_from(&self, from: &str) -> Option<&str> {
+        let from = (Included(from), Unbounded);
+        let uncounted = self.uncounted.range::<str, _>(from).next();
+        let counted = self.counted.range::<str, _>(from).next();
+        let names = uncounted.map(|(name, ())| name).into_iter();
+        names
+            .chain(counted.map(|(name, _)| name))
+            .min()
+            .map(|name| &**name)
+    }
+}
 
 /// All names, by the paths of their folders, each with a `/` behind it.
 #[derive(Debug, Default)]
@@ -39,7 +73,7 @@ impl Names {
     /// The value of `key`, if a bound counts it.
     pub fn value(&self, key: &str) -> Option<&Arc<Value>> {
         let (folder, name) = split(key);
-        self.folders.get(folder)?.get(name)?.as_ref()
+        self.folders.get(folder)?.counted.get(name)
     }
 
     /// Gives `key` this value, if a bound counts it, in place of what was there.
@@ -49,10 +83,12 @@ impl Names {
             Some(names) => names,
             None => self.folders.entry(folder.into()).or_default(),
         };
-        if let Some(there) = names.get_mut(name) {
-            *there = value;
-        } else {
-            names.insert(name.into(), value);
+        let before = names.len();
+        match value {
+            Some(value) => drop(names.counted.insert(name.into(), value)),
+            None => drop(names.uncounted.insert(name.into(), ())),
+        }
+        if names.len() > before {
             self.len += 1;
             self.bytes += name.len() + OVERHEAD;
         }
@@ -62,12 +98,14 @@ impl Names {
     pub fn remove(&mut self, key: &str) -> Option<Arc<Value>> {
         let (folder, name) = split(key);
         let names = self.folders.get_mut(folder)?;
-        let value = names.remove(name)?;
-        if names.is_empty() {
+        let value = names.counted.remove(name);
+        if value.is_some() || names.uncounted.remove(name).is_some() {
+            self.len -= 1;
+            self.bytes -= name.len() + OVERHEAD;
+        }
+        if names.len() == 0 {
             self.folders.remove(folder);
         }
-        self.len -= 1;
-        self.bytes -= name.len() + OVERHEAD;
         value
     }
 
@@ -75,8 +113,10 @@ impl Names {
     pub fn first_from(&self, from: &str) -> Option<String> {
         let above = from.match_indices('/').map(|(slash, _)| &from[..=slash]);
         let at_or_above = std::iter::once("").chain(above).filter_map(|folder| {
-            let rest = (Included(&from[folder.len()..]), Unbounded);
-            let (name, _) = self.folders.get(folder)?.range::<str, _>(rest).next()?;
+            let name = self
+                .folders
+                .get(folder)?
+                .first_from(&from[folder.len()..])?;
             Some([folder, name].concat())
         });
         let mut first = at_or_above.min();
@@ -84,7 +124,7 @@ impl Names {
             if first.as_deref().is_some_and(|first| first < &**folder) {
                 break;
             }
-            let name = names.keys().next().map(|name| [&**folder, name].concat());
+            let name = names.first_from("").map(|name| [&**folder, name].concat());
             first = first.into_iter().chain(name).min();
         }
         first
@@ -93,19 +133,21 @@ impl Names {
     /// True if the folder of `key` has another name, in it or below it.
     pub fn has_beside(&self, key: &str) -> bool {
         let (folder, name) = split(key);
-        let is_other = |names: &Folder| names.len() > 1 || !names.contains_key(name);
+        let is_other = |names: &Folder| names.len() > 1 || !names.has(name);
         let below = (Excluded(folder), Unbounded);
         let mut below = self.folders.range::<str, _>(below).map(|(path, _)| path);
         self.folders.get(folder).is_some_and(is_other)
             || below.next().is_some_and(|path| path.starts_with(folder))
     }
 
-    /// Visits some of the keys that begin with `prefix`, folder by folder, behind the key `after`; returns the last one, if there may be more.
-    pub fn visit_some(
+    /// Visits some of the keys of these names that begin with `prefix`, folder by folder, behind the key `after`; returns the last one, if there
+    /// may be more.
+    pub fn visit_some<V>(
         &self,
+        of: fn(&Folder) -> &BTreeMap<Box<str>, V>,
         prefix: &str,
         after: Option<&str>,
-        mut visit: impl FnMut(&str, Option<&Arc<Value>>),
+        mut visit: impl FnMut(&str, &V),
     ) -> Option<String> {
         let (first, begin) = split(prefix);
         let after = after.map(split);
@@ -115,14 +157,14 @@ impl Names {
                 Some((last, name)) if last == folder => Excluded(name),
                 _ => Included(begin),
             };
-            for (name, value) in names.range::<str, _>((from, Unbounded)) {
+            for (name, value) in of(names).range::<str, _>((from, Unbounded)) {
                 if !name.starts_with(begin) {
                     break;
                 }
                 key.clear();
                 key.push_str(folder);
                 key.push_str(name);
-                visit(&key, value.as_ref());
+                visit(&key, value);
                 left -= 1;
                 if left == 0 {
                     return Some(std::mem::take(&mut key));
@@ -187,7 +229,7 @@ mod tests {
             let mut visited = Vec::new();
             let mut after = None;
             loop {
-                after = names.visit_some(&prefix, after.as_deref(), |key, _| visited.push(key.to_owned()));
+                after = names.visit_some(Folder::uncounted, &prefix, after.as_deref(), |key, ()| visited.push(key.to_owned()));
                 if after.is_none() {
                     break;
                 }
@@ -212,8 +254,8 @@ mod tests {
         }
         let (mut visited, mut after) = (BTreeSet::new(), None);
         loop {
-            let visit = |key: &str, _: Option<&Arc<Value>>| assert!(visited.insert(key.to_owned()));
-            after = names.visit_some("", after.as_deref(), visit);
+            let visit = |key: &str, (): &()| assert!(visited.insert(key.to_owned()));
+            after = names.visit_some(Folder::uncounted, "", after.as_deref(), visit);
             if after.is_none() {
                 break;
             }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::account::{Account, Ask, size_of};
+use super::account::{Account, Ask};
 use super::ledger::scopes;
 use crate::value::Error;
 
@@ -43,7 +43,7 @@ impl Staging {
     pub fn may_grow(&self, len: u64) -> Result<(), Error> {
         self.account.may_begin(&Ask {
             key: &self.key,
-            bytes: size_of(len),
+            bytes: self.account.size_of(len),
             source: None,
             staged: self.bytes(),
         })
@@ -55,7 +55,7 @@ impl Staging {
             return;
         }
         let mut state = self.account.state.lock();
-        let bytes = size_of(len);
+        let bytes = self.account.size_of(len);
         let before = self.bytes.swap(bytes, Relaxed);
         for (at, scope) in scopes(&self.account.bounds, &self.key) {
             state.sum(at, scope, |sums| {

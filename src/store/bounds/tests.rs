@@ -50,7 +50,7 @@ pub fn account(prefix: &str) -> std::sync::Arc<Account> {
 /// The same, of which an earlier process has noted these uses.
 pub fn account_with(prefix: &str, noted: Uses) -> std::sync::Arc<Account> {
     let bound = bound(prefix, Some(256), None, Full::Evict);
-    let account = Account::new(vec![bound], None, noted);
+    let account = Account::new(vec![bound], FileSystem::default(), noted);
     account.set_may_remove(0, crate::store::changes::Removal::Full, true);
     account.set_whole();
     account

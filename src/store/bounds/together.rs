@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::account::{Account, size_of};
+use super::account::Account;
 use super::ledger::scopes;
 use super::rule::{Total, named};
 use crate::value::Error;
@@ -28,22 +28,24 @@ struct Sums {
     replaced: Total,
 }
 
-/// One value of this length.
-fn value(len: u64) -> Total {
-    Total {
-        bytes: size_of(len),
-        keys: 1,
-    }
-}
-
 impl Account {
+    /// One value of this length.
+    fn value(&self, len: u64) -> Total {
+        Total {
+            bytes: self.size_of(len),
+            keys: 1,
+        }
+    }
+
     /// Adds a value of `len` bytes that is to be stored under `key`, in place of one of the length `replaced`, if there is one.
     pub fn add_stored(&self, together: &mut Together, key: &str, len: u64, replaced: Option<u64>) {
         for (at, scope) in scopes(&self.bounds, key) {
             let sums = together.scopes.entry((at, scope.into())).or_default();
-            sums.kept = sums.kept.plus(value(len));
-            sums.stored = sums.stored.plus(value(len));
-            sums.replaced = sums.replaced.plus(replaced.map_or(Total::default(), value));
+            sums.kept = sums.kept.plus(self.value(len));
+            sums.stored = sums.stored.plus(self.value(len));
+            sums.replaced = sums
+                .replaced
+                .plus(replaced.map_or(Total::default(), |len| self.value(len)));
         }
     }
 
@@ -51,7 +53,7 @@ impl Account {
     pub fn add_kept(&self, together: &mut Together, key: &str, len: u64) {
         for (at, scope) in scopes(&self.bounds, key) {
             let sums = together.scopes.entry((at, scope.into())).or_default();
-            sums.kept = sums.kept.plus(value(len));
+            sums.kept = sums.kept.plus(self.value(len));
         }
     }
 

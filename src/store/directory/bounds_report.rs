@@ -22,7 +22,7 @@ pub fn report(dir: &Path, bounds: &[Bound]) -> Result<String, OpenError> {
     let own = open_folder(&values.root, RESERVED).ok();
     let account = Account::new(
         bounds.to_vec(),
-        values.device(),
+        values.file_system(),
         own.as_ref().map(load).unwrap_or_default(),
     );
     let approved = own.as_ref().map(approved).unwrap_or_default();

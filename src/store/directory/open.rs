@@ -140,8 +140,13 @@ impl Directory {
             uses::approve_none(&temp_dir.own);
         }
         let values = Arc::clone(&temp_dir.values);
-        let account = (!bounds.is_empty())
-            .then(|| Account::new(bounds.clone(), values.device(), uses::load(&temp_dir.own)));
+        let account = (!bounds.is_empty()).then(|| {
+            Account::new(
+                bounds.clone(),
+                values.file_system(),
+                uses::load(&temp_dir.own),
+            )
+        });
         if let Some(account) = &account {
             uploads.stage(account);
         }

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use super::events::Events;
 use super::tree::{Tree, TreeError};
 use crate::metrics::Listings;
-use crate::store::bounds::{Account, Uses};
+use crate::store::bounds::{Account, FileSystem, Uses};
 use crate::store::directory_fd::ValuesDir;
 use crate::value::Page;
 
@@ -161,8 +161,9 @@ impl Index {
         for _ in 0..TRIES {
             self.counters.walks.add(1);
             let account = self.account.clone();
-            let account =
-                account.unwrap_or_else(|| Account::new(Vec::new(), None, Uses::default()));
+            let account = account.unwrap_or_else(|| {
+                Account::new(Vec::new(), FileSystem::default(), Uses::default())
+            });
             match Tree::read(&self.dir, self.most, account) {
                 Ok(tree) => {
                     let used = Instant::now();
@@ -626,7 +627,7 @@ mod tests {
         let dir = dir.unwrap();
         fs::create_dir_all(dir.path().join("a/b")).unwrap();
         fs::write(dir.path().join("a/b/k"), "").unwrap();
-        let account = Account::new(Vec::new(), None, Uses::default());
+        let account = Account::new(Vec::new(), FileSystem::default(), Uses::default());
         let index = Index {
             account: Some(Arc::clone(&account)),
             ..Arc::into_inner(index(dir.path(), 1 << 20)).unwrap()
@@ -697,7 +698,7 @@ mod tests {
         let large = index(dir.path(), 1 << 20);
         assert_eq!(found(&large, &page("", 2_000)).len(), 2_000);
         let bytes = large.counters.index_bytes.load(Relaxed);
-        assert!((12_000..150_000).contains(&bytes), "{bytes} bytes");
+        assert!((12_000..130_000).contains(&bytes), "{bytes} bytes");
         assert_eq!(large.counters.index_keys.load(Relaxed), 2_000);
     }
 }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::super::attributes::Attributes;
 use super::super::batch_reply::{self, Sender};
-use super::super::bounds::{Ask, Reservation, Victim, size_of};
+use super::super::bounds::{Account, Ask, Reservation, Victim};
 use super::super::changes::{Published, Removal};
 use super::super::commit::A_FOLDER;
 use super::super::new_value::{MovedValue, NewValue, Source};
@@ -117,9 +117,9 @@ impl ChangeRequest {
     }
 
     /// The room that its value asks for.
-    pub fn ask(&self) -> Option<Ask<'_>> {
+    pub fn ask(&self, account: &Account) -> Option<Ask<'_>> {
         let bytes = match &self.kind {
-            Change::Put(value) => size_of(value.len),
+            Change::Put(value) => account.size_of(value.len),
             Change::Move(value) => value.taken,
             Change::Remove(_) | Change::Folder(_) => return None,
         };

@@ -75,7 +75,9 @@ impl ValueFiles {
         let writer = &self.writer;
         if let Some(account) = writer.account() {
             let mut room = change.room.take();
-            let admitted = change.ask().map(|ask| account.admit(&mut room, &ask));
+            let admitted = change
+                .ask(account)
+                .map(|ask| account.admit(&mut room, &ask));
             change.room = room;
             admitted.transpose()?;
             if let Change::Put(value) = &change.kind {
@@ -287,7 +289,8 @@ impl Files for ValueFiles {
     }
 
     fn evictions(&self, change: &ChangeRequest) -> Option<Vec<ChangeRequest>> {
-        let (room, ask) = (self.writer.room.as_ref()?, change.ask()?);
+        let room = self.writer.room.as_ref()?;
+        let ask = change.ask(&room.account)?;
         let held = change.room.as_ref();
         let in_bounds = held.and_then(|held| room.for_change(held, &ask));
         match in_bounds.unwrap_or_else(|| self.room_on_disk(room, change)) {
