@@ -32,7 +32,7 @@ pub struct UploadRoom {
 }
 
 impl UploadRoom {
-    /// Has values go until the disk has `bytes` free, for which a write found no space. False where nobody is left who could go.
+    /// Has values go until the disk has `bytes` free, and an inode, for which a write found no space. False where nobody is left who could go.
     pub async fn make(&mut self, bytes: u64) -> bool {
         let mut is_made = false;
         loop {

@@ -63,19 +63,29 @@ impl FileWriter {
         writer: &Arc<WriteContext>,
         len: u64,
         key: Option<Key<'static>>,
-        room: Option<Box<UploadRoom>>,
+        mut room: Option<Box<UploadRoom>>,
     ) -> Result<Self, Error> {
-        let context = Arc::clone(writer);
-        let job = move || {
-            match &key {
-                Some(key) => may_publish(&context, key)?,
-                None => context.dir().location.check()?,
+        loop {
+            let (context, key) = (Arc::clone(writer), key.clone());
+            let job = move || {
+                match &key {
+                    Some(key) => may_publish(&context, key)?,
+                    None => context.dir().location.check()?,
+                }
+                context.may_take(len)?;
+                let file = TempFile::create(&context.temp_dir, Placement::Absent, None);
+                Ok(file)
+            };
+            match (writer.dir().disk.spawn(job).await?, &mut room) {
+                // There are no inodes.
+                (Err(full @ Error::NoSpace(_)), Some(room)) => {
+                    if !Box::pin(room.make(0)).await {
+                        return Err(full);
+                    }
+                }
+                (file, _) => return Ok(Self::resume(Arc::clone(writer), file?, 0, len, room)),
             }
-            context.may_take(len)?;
-            TempFile::create(&context.temp_dir, Placement::Absent, None)
-        };
-        let file = writer.dir().disk.spawn(job).await?;
-        Ok(Self::resume(Arc::clone(writer), file, 0, len, room))
+        }
     }
 
     /// Continues `file`, which has `len` bytes; the bytes before `announced` are announced.

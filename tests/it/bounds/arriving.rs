@@ -37,7 +37,7 @@ fn bytes_that_are_announced_and_do_not_come_evict_nothing() {
         let mut raw = server.connect();
         raw.send([put_head("large", 30 * MIB).as_bytes(), &sent].concat());
         eventually("the upload has begun", || server.proc().staged() == 1);
-        let lines = "Upload-Length: 30000000\r\n";
+        let lines = "Upload-Length: 15000000\r\n";
         Resumable::create(&mut server.connect(), "parts", lines, b"first");
         drop(raw);
         eventually("the upload is given up", || server.proc().staged() == 0);
