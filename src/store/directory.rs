@@ -253,7 +253,7 @@ impl Directory {
         condition: Option<Condition>,
     ) -> Result<Meta, Error> {
         let writing = self.writing()?;
-        let value = upload.finish().await?;
+        let value = upload.finish(|| writing.room(&key)).await?;
         let is_create = is_create(condition.as_ref());
         let change = writing
             .publisher

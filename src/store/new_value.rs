@@ -66,16 +66,26 @@ pub struct NewValue {
 }
 
 impl NewValue {
-    /// Puts the value on the disk, unless the journal does: the syncs of concurrent writers then run, and are committed, together.
-    pub async fn secured(mut self, writer: Arc<WriteContext>) -> Result<Self, Error> {
+    /// Puts the value on the disk, unless the journal does: the syncs of concurrent writers then run, and are committed, together. A value that
+    /// the disk has no space for is given back with the error.
+    pub async fn secured(
+        mut self,
+        writer: Arc<WriteContext>,
+    ) -> Result<Result<Self, (Self, Error)>, Error> {
         let disk = writer.dir().disk.clone();
         let job = move || {
             let needed = if self.is_in_memory() { self.len } else { 0 };
-            let _taking = writer.take_space(needed)?;
-            let version = writer.next_version(None)?;
-            self.seal(&writer, Placement::Absent, version)?;
+            let taken = writer.take_space(needed);
+            let sealed = taken.and_then(|_taking| {
+                let version = writer.next_version(None)?;
+                self.seal(&writer, Placement::Absent, version)
+            });
+            match sealed {
+                Err(full @ Error::NoSpace(_)) => return Ok(Err((self, full))),
+                sealed => sealed?,
+            }
             self.sync(&writer)?;
-            Ok(self)
+            Ok(Ok(self))
         };
         disk.spawn(job).await
     }

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use bytes::Bytes;
 
 use super::attributes::Attributes;
+use super::bounds::size_of;
 use super::new_value::{NewValue, Place};
 use super::object::Object;
 use super::temp_file::TempFile;
@@ -146,9 +147,12 @@ impl FileUpload {
         file.copy(object).await
     }
 
-    /// All bytes are in: gives them up for publishing, on the disk already where that is promised. What a small value does not need is
-    /// boxed, as its future is copied once where it is begun.
-    pub fn finish(mut self) -> impl Future<Output = Result<NewValue, Error>> {
+    /// All bytes are in: gives them up for publishing, on the disk already where that is promised; where a small value has no space there,
+    /// `room` makes some. What a small value does not need is boxed, as its future is copied once where it is begun.
+    pub fn finish(
+        mut self,
+        room: impl FnOnce() -> Option<Box<UploadRoom>>,
+    ) -> impl Future<Output = Result<NewValue, Error>> {
         let written = self.file.as_ref().map_or(0, |file| file.len);
         let len = written + self.received.buffer.len() as u64;
         let is_small = self.file.is_none() && !is_large(len);
@@ -171,7 +175,7 @@ impl FileUpload {
                 staging,
             };
             if self.writer.durability == Durability::Disk && !value.is_journaled {
-                return Box::pin(value.secured(self.writer)).await;
+                return Box::pin(secured(value, self.writer, room)).await;
             }
             Ok(value)
         }
@@ -199,4 +203,26 @@ impl FileUpload {
         let (runs, len) = self.received.hand_on().await?;
         file.write(runs, len).await
     }
+}
+
+/// Puts `value` on the disk, for which `room` may make room there.
+async fn secured(
+    value: NewValue,
+    writer: Arc<WriteContext>,
+    room: impl FnOnce() -> Option<Box<UploadRoom>>,
+) -> Result<NewValue, Error> {
+    let (mut value, mut full) = match value.secured(Arc::clone(&writer)).await? {
+        Ok(secured) => return Ok(secured),
+        Err(full) => full,
+    };
+    let Some(mut room) = room() else {
+        return Err(full);
+    };
+    while room.make(size_of(value.len)).await {
+        (value, full) = match value.secured(Arc::clone(&writer)).await? {
+            Ok(secured) => return Ok(secured),
+            Err(full) => full,
+        };
+    }
+    Err(full)
 }
