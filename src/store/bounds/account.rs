@@ -11,8 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
-use super::ledger::{State, scopes};
-use super::order::Largest;
+use super::ledger::{Largest, State, scopes};
 use super::rule::{Bound, Full, Total, named};
 use super::uses::Uses;
 use super::value::{Known, Value, uptime};

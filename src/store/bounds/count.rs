@@ -248,7 +248,7 @@ impl Account {
             let names = &mut self.state.lock().names;
             let mut some = Vec::new();
             names.visit_some(Folder::uncounted, prefix, None, |key, ()| {
-                some.push(key.to_owned())
+                some.push(key.to_owned());
             });
             if some.is_empty() {
                 return;

@@ -5,9 +5,10 @@
 //! Beside what is taken, a sum knows what is about to go ([`Sums::leaving`]), what changes wait for ([`Sums::waiting`]), and what can
 //! never go. Chooses nothing.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 use super::names::Names;
 use super::rule::{Bound, Total};
@@ -65,6 +66,15 @@ pub struct Sums {
     pub oldest: Oldest,
     /// The same of those whose eviction gives the disk room.
     pub oldest_of_disk: Oldest,
+}
+
+/// The scopes that evictions for the disk take from, the largest first, as they were when all were compared.
+#[derive(Debug, Default)]
+pub struct Largest {
+    pub scopes: BinaryHeap<(u64, usize, Box<str>)>,
+    pub compared: Option<Instant>,
+    /// None of them had a value that could go.
+    pub is_exhausted: bool,
 }
 
 /// Times of use and keys, in this order.

@@ -2,6 +2,11 @@
 //!
 //! They are kept by folder, so that a folder that moves takes its names along and none of them is touched. Knows nothing of bounds.
 
+#![expect(
+    clippy::zero_sized_map_values,
+    reason = "names with a value and without one are visited by one function"
+)]
+
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
@@ -14,15 +19,18 @@ const OVERHEAD: usize = 52;
 /// Names that are visited while the lock is held.
 const CHUNK: usize = 1024;
 
+/// Names that no bound counts.
+type Uncounted = BTreeMap<Box<str>, ()>;
+
 /// The names of one folder, apart from each other: those that no bound counts take no more memory than a set of them.
 #[derive(Debug, Default)]
 pub(super) struct Folder {
-    uncounted: BTreeMap<Box<str>, ()>,
+    uncounted: Uncounted,
     counted: BTreeMap<Box<str>, Arc<Value>>,
 }
 
 impl Folder {
-    pub fn uncounted(&self) -> &BTreeMap<Box<str>, ()> {
+    pub fn uncounted(&self) -> &Uncounted {
         &self.uncounted
     }
 

@@ -78,15 +78,6 @@ impl Drop for Leaving {
     }
 }
 
-/// The scopes that evictions for the disk take from, the largest first, as they were when all were compared.
-#[derive(Debug, Default)]
-pub struct Largest {
-    scopes: BinaryHeap<(u64, usize, Box<str>)>,
-    pub(super) compared: Option<Instant>,
-    /// None of them had a value that could go.
-    is_exhausted: bool,
-}
-
 /// Which values are chosen from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum From {
