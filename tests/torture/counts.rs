@@ -70,7 +70,9 @@ fn ask(client: &mut Client, dice: &mut Random, counts: &mut Counts) -> bool {
         return false;
     };
     let status = answer.status;
-    let is_right = status < 500 || matches!(status, 503 | 507);
+    // A hand shortens a file that is read.
+    let is_cut = status == 500 && answer.text().contains("cut short");
+    let is_right = status < 500 || matches!(status, 503 | 507) || is_cut;
     assert!(
         is_right,
         "{method} /{path} {lines}: {status} {}",
@@ -146,20 +148,22 @@ fn differs(server: &TestServer) -> Vec<String> {
 fn judge(what: &str, server: &TestServer) {
     let is_right = comes_true(|| differs(server).is_empty());
     assert!(is_right, "{what}: {:?}", differs(server));
-    // What has ended is not listed, and may lie there until the walk comes.
+    let is_right = comes_true(|| misses(server).is_empty());
+    assert!(is_right, "{what}: {:?}", misses(server));
+}
+
+/// What differs between the listing and what is served; values end meanwhile, and lie there until the walk comes.
+fn misses(server: &TestServer) -> Vec<String> {
     let listed = server.get("?limit=10000").json();
     let listed = listed["keys"].as_array().expect("keys").iter();
-    let listed: BTreeSet<String> = listed
-        .map(|key| key["key"].as_str().expect("a key").to_owned())
-        .collect();
-    for key in &listed {
-        assert!(server.dir.file(key).is_file(), "{what}: {key} is listed");
-    }
-    for name in server.dir.values().into_keys() {
-        let name = String::from_utf8(name).expect("text");
-        let is_served = server.get(&name).status == 200;
-        assert_eq!(listed.contains(&name), is_served, "{what}: {name}");
-    }
+    let listed = listed.map(|key| key["key"].as_str().expect("a key").to_owned());
+    let listed: BTreeSet<String> = listed.collect();
+    let there = server.dir.values().into_keys();
+    let there = there.map(|name| String::from_utf8(name).expect("text"));
+    let all: BTreeSet<String> = listed.iter().cloned().chain(there).collect();
+    let mut all = Vec::from_iter(all);
+    all.retain(|name| listed.contains(name) != (server.get(name).status == 200));
+    all
 }
 
 /// Lives of a server of this way, beside a hand if there is one.
@@ -266,12 +270,11 @@ fn a_count_that_is_not_right_is_found() {
     let bounds = BOUNDS.map(|(_, bound, ..)| ["--bound", bound]).concat();
     let server = TestServer::start(&[&["--listing-index", "0"], &bounds[..]].concat());
     server.store("c/x", "v");
-    eventually("it is counted", || differs(&server).is_empty());
-    for (plant, undo) in [("c/by-hand", true), ("q/by-hand", false)] {
-        server.dir.place(plant, "v");
-        assert_eq!(differs(&server).len(), 2, "{plant}");
-        if undo {
-            server.dir.remove(plant);
-        }
-    }
+    // The count of the start may have met the first of them.
+    let mut files = 0;
+    eventually("a file by hand is not counted", || {
+        files += 1;
+        server.dir.place(&format!("c/by-hand/{files}"), "v");
+        differs(&server).len() == 2
+    });
 }

@@ -119,7 +119,8 @@ fn where_none_can_go_a_put_is_refused_after_a_few_tries() {
             .lines()
             .find_map(|line| line.strip_prefix("write_bytes: "));
         let written: u64 = written.map_or(0, |bytes| bytes.parse().expect("a number"));
-        assert!(written < 64 << 20, "{way}: {written} bytes written");
+        // Of which its journal is most, from the start.
+        assert!(written < 512 << 20, "{way}: {written} bytes written");
     }
 }
 
@@ -159,7 +160,9 @@ fn a_value_that_could_not_go_goes_when_it_can() {
     server.store("old/a", [8; 4096]);
     super::tick();
     store_all(&server, "f g h i");
-    assert_has(&server, "f g h i");
+    // Its folder, which a hand has made, may stay.
+    let left: Vec<_> = dir.values().into_keys().collect();
+    assert_eq!(left, [b"f", b"g", b"h", b"i"]);
 }
 
 /// All of them went, and the PUT was a 500 at its end.
