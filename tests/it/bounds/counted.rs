@@ -111,7 +111,7 @@ fn attributes_are_counted(way: &str, size: u64) {
     let mount = needed!(Mount::ext4_of(size, "values with attributes"));
     let launch = Launch::new(&[&*words(way), &["--max-size", "1MiB"]].concat());
     let server = launch.on(&mount.dir()).start();
-    for n in 0..300 {
+    for n in 0..200 {
         let (lines, len) = if n % 3 == 0 {
             (&ends, 1)
         } else {
@@ -121,7 +121,7 @@ fn attributes_are_counted(way: &str, size: u64) {
     }
     // The digest of a value is kept beside it.
     let digest = "Want-Repr-Digest: sha-512=1\r\n";
-    for n in 200..300 {
+    for n in 150..200 {
         server.request("GET", &format!("/c/{n}"), digest, b"");
     }
     let as_du = |when: &str| {
@@ -131,7 +131,7 @@ fn attributes_are_counted(way: &str, size: u64) {
         assert!(is_right && du <= 1 << 20, "{told}");
     };
     as_du("after PUTs");
-    let copied = server.request("COPY", "/c/299", "Destination: /copy\r\n", b"");
+    let copied = server.request("COPY", "/c/199", "Destination: /copy\r\n", b"");
     assert_eq!(copied.status, 201);
     as_du("after a COPY");
 }

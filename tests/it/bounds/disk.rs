@@ -63,21 +63,21 @@ fn inodes_that_run_out_take_nothing_that_may_not_go() {
 #[test]
 fn a_disk_that_is_smaller_than_the_bound_makes_values_go() {
     directory_only!("bounds");
-    for min_free in ["0", "4MiB"] {
+    for min_free in ["0", "2MiB"] {
         let mount = needed!(Mount::tmpfs(
-            "size=24m",
+            "size=12m",
             "a bound that is larger than the disk"
         ));
         let args = ["--min-free", min_free, "--max-size", "10GiB"];
         let server = Launch::new(&args).on(&mount.dir()).start();
         let mut client = Client::new(server.addr);
-        for (len, puts) in [(1 << 20, 40), (20_000, 1_200)] {
+        for (len, puts) in [(1 << 20, 20), (20_000, 700)] {
             for n in 0..puts {
                 let put = client.put(&format!("{len}/{n}"), pattern(n, len));
                 assert_eq!(put.status, 200, "{min_free}, {len}, {n}: {}", put.text());
             }
         }
-        let chunked = server.put_chunked("chunked", &pattern(1, 4 << 20));
+        let chunked = server.put_chunked("chunked", &pattern(1, 2 << 20));
         assert_eq!(chunked.status, 200, "{min_free}: {}", chunked.text());
     }
 }

@@ -49,12 +49,12 @@ fn values_of_a_read_only_mount_are_passed_over() {
     directory_only!("bounds");
     for way in super::WAYS {
         // More than are chosen at once.
-        for old in [3, 100, 150] {
+        for &old in scaled(&[150][..], &[3, 100, 150]) {
             let dir = DataDir::temporary();
             place_many(&dir, old);
             let mounted = read_only(&dir.file("old"));
             let _mounted = needed!(available("a read-only mount", mounted));
-            others_go(&dir, way, "a read-only mount", old, 150);
+            others_go(&dir, way, "a read-only mount", old, 100);
         }
     }
 }
@@ -63,7 +63,7 @@ fn values_of_a_read_only_mount_are_passed_over() {
 fn values_that_are_mount_points_are_passed_over() {
     directory_only!("bounds");
     for way in super::WAYS {
-        for old in [1, 70] {
+        for &old in scaled(&[70][..], &[1, 70]) {
             let dir = DataDir::temporary();
             place_many(&dir, old);
             let mount = |n| {
@@ -94,9 +94,9 @@ fn values_of_an_immutable_folder_are_passed_over() {
     directory_only!("bounds");
     for way in super::WAYS {
         let dir = DataDir::temporary();
-        place_many(&dir, 100);
+        place_many(&dir, 150);
         let _immutable = needed!(Immutable::new(dir.file("old"), "an immutable folder"));
-        others_go(&dir, way, "an immutable folder", 100, 150);
+        others_go(&dir, way, "an immutable folder", 150, 100);
     }
 }
 
