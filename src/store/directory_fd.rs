@@ -14,7 +14,6 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, retry_on_intr};
 
-use super::bounds::FileSystem;
 use super::fs_type::FsType;
 use super::implicit::{is_implicit, mark_implicit};
 use super::location::Location;
@@ -113,17 +112,12 @@ impl ValuesDir {
         self.file_system.map(|(device, _)| device)
     }
 
-    /// The file system of the root, for its account. Blocks.
-    pub fn file_system(&self) -> FileSystem {
-        let device = self.device();
+    /// The blocks of the file system of the root, in bytes, where they are known. Blocks.
+    pub fn block(&self) -> Option<u64> {
         let told = retry_on_intr(|| rustix::fs::fstatvfs(&self.root));
-        match told.map(|told| told.f_frsize) {
-            Ok(block @ 1..) => FileSystem { device, block },
-            _ => FileSystem {
-                device,
-                ..FileSystem::default()
-            },
-        }
+        told.ok()
+            .map(|told| told.f_frsize)
+            .filter(|&block| block > 0)
     }
 
     /// Opens the value of `key` for reading; `None` when there is none.

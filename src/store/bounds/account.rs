@@ -36,6 +36,16 @@ pub struct FileSystem {
     pub block: u64,
 }
 
+impl FileSystem {
+    /// The one of the directory `dir`. Blocks.
+    pub fn of(dir: &ValuesDir) -> Self {
+        Self {
+            device: dir.device(),
+            block: dir.block().unwrap_or(BLOCK),
+        }
+    }
+}
+
 impl Default for FileSystem {
     fn default() -> Self {
         Self {

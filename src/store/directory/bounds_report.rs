@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::store::bounds::uses::{approval, approved, is_approved, load};
-use crate::store::bounds::{Account, Bound, Total, named};
+use crate::store::bounds::{Account, Bound, FileSystem, Total, named};
 use crate::store::changes::Removal;
 use crate::store::directory_fd::open_folder;
 use crate::store::layout::{OpenError, open_values};
@@ -22,7 +22,7 @@ pub fn report(dir: &Path, bounds: &[Bound]) -> Result<String, OpenError> {
     let own = open_folder(&values.root, RESERVED).ok();
     let account = Account::new(
         bounds.to_vec(),
-        values.file_system(),
+        FileSystem::of(&values),
         own.as_ref().map(load).unwrap_or_default(),
     );
     let approved = own.as_ref().map(approved).unwrap_or_default();

@@ -19,7 +19,7 @@ use rustix::thread::CpuSet;
 use super::keeper::Keeper;
 use super::{Directory, Writing};
 use crate::metrics::StoreCounters;
-use crate::store::bounds::{Account, Bound, Room, uses};
+use crate::store::bounds::{Account, Bound, FileSystem, Room, uses};
 use crate::store::cache::Cache;
 use crate::store::changes::Changes;
 use crate::store::directory_fd::ValuesDir;
@@ -143,7 +143,7 @@ impl Directory {
         let account = (!bounds.is_empty()).then(|| {
             Account::new(
                 bounds.clone(),
-                values.file_system(),
+                FileSystem::of(&values),
                 uses::load(&temp_dir.own),
             )
         });
