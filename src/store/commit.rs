@@ -74,7 +74,8 @@ pub fn find<'a>(
 pub fn may_publish(writer: &WriteContext, key: &Key<'_>) -> Result<(), Error> {
     writer.dir().location.check()?;
     writer.journal.may_change(key)?;
-    find(writer.dir(), key, true, false)?;
+    let found = find(writer.dir(), key, true, false).map(drop);
+    writer.dir().unless_ended(key.as_str(), found)?;
     writer.may_move_to(key)
 }
 

@@ -8,7 +8,7 @@ use rustix::io::{Errno, retry_on_intr};
 use super::attributes;
 use super::directory_fd::{Blocking, NameKind, ValuesDir, kind, look_up, open_beneath};
 use super::value_file::Opened;
-use crate::value::{Key, Meta};
+use crate::value::{Error, Key, Meta, folder_and_above};
 
 impl ValuesDir {
     /// The value of `key`, also one that has ended; `None` when there is none. Takes a right to read the value only to learn its end. With
@@ -37,6 +37,22 @@ impl ValuesDir {
             }
         }
         Ok(self.stat(key, blocking)?.map(|stat| (stat, None)))
+    }
+
+    /// The value that has ended at `path`, or at a folder above, and keeps others from the name `path`.
+    pub fn ended_at(&self, path: &str) -> Option<(Key<'static>, Meta)> {
+        let ended = |level: &str| {
+            let key = Key::new(level.to_owned()).ok()?;
+            let meta = self.meta(&key, Blocking::Allowed).ok()??;
+            meta.has_ended().then_some((key, meta))
+        };
+        let mut levels = folder_and_above(path).filter(|_| self.ends.is_possible());
+        levels.find_map(ended)
+    }
+
+    /// Fails as `found` did for the name `path`, unless a value that has ended is in its way: the publisher removes that.
+    pub fn unless_ended(&self, path: &str, found: Result<(), Error>) -> Result<(), Error> {
+        found.or_else(|error| self.ended_at(path).map(drop).ok_or(error))
     }
 
     /// As [`look_up`], where a value has its end.

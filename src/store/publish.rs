@@ -30,7 +30,7 @@ mod pipeline;
 mod unchangeable;
 
 use acknowledge::Acknowledger;
-pub use change::{Change, Condition, FolderChange};
+pub use change::{Change, Condition, FolderChange, is_still_ended};
 use change::{ChangeRequest, PublishResult};
 use files::ValueFiles;
 use pipeline::Pipeline;

@@ -10,8 +10,8 @@ use super::Directory;
 use crate::failpoint;
 use crate::store::changes::Removal;
 use crate::store::list::{SPARE, ValueWalk};
-use crate::store::publish::{Condition, Publisher};
-use crate::value::{Error, Meta, Prefixes};
+use crate::store::publish::{Publisher, is_still_ended};
+use crate::value::{Error, Prefixes};
 
 /// The time between two walks.
 const WALK_EVERY: Duration = Duration::from_secs(600);
@@ -51,7 +51,7 @@ impl Directory {
             };
             while ended.peek().is_some() {
                 let some = ended.by_ref().take(REMOVED_AT_ONCE);
-                let still = some.map(|(key, meta)| (key, is_still(meta)));
+                let still = some.map(|(key, meta)| (key, is_still_ended(meta)));
                 let removed = publisher.remove(still, Removal::Expired).await;
                 let mut failed = removed.into_iter().filter_map(Result::err);
                 let failed = failed.find(|error| !matches!(error, Error::Precondition));
@@ -59,9 +59,4 @@ impl Directory {
             }
         }
     }
-}
-
-/// Holds for a value that is still the one of `found`, and has still ended.
-fn is_still(found: Meta) -> Condition {
-    Box::new(move |now| now.is_some_and(|now| now == found && now.has_ended()))
 }

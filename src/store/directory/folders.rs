@@ -51,9 +51,12 @@ impl Directory {
     /// Fails where no folder can have the name `path`: it is that of a value, or lies below one.
     pub async fn check_folder(&self, path: Key<'static>) -> Result<(), Error> {
         let dir = Arc::clone(&self.dir);
-        let check = move || match dir.folder(path.as_str()) {
-            Err(Errno::NOTDIR | Errno::LOOP) => Err(dir.occupied(path.as_str())),
-            _ => Ok(()),
+        let check = move || {
+            let found = match dir.folder(path.as_str()) {
+                Err(Errno::NOTDIR | Errno::LOOP) => Err(dir.occupied(path.as_str())),
+                _ => Ok(()),
+            };
+            dir.unless_ended(path.as_str(), found)
         };
         self.dir.disk.spawn(check).await
     }
@@ -119,6 +122,11 @@ fn may_move(dir: &ValuesDir, from: &Key<'_>, to: &Key<'_>) -> Result<(), Error> 
     if matches!(dir.folder(from.as_str()), Err(errno) if is_no_folder(errno)) {
         return Err(Error::NoFolder);
     }
+    dir.unless_ended(to.as_str(), is_free(dir, to))
+}
+
+/// Fails where something has the name `to`, or no folder can have it.
+fn is_free(dir: &ValuesDir, to: &Key<'_>) -> Result<(), Error> {
     let folder = dir.folder(to.folder());
     if matches!(folder, Err(Errno::NOTDIR | Errno::LOOP)) {
         return Err(dir.occupied(to.folder()));

@@ -96,9 +96,9 @@ impl Acknowledger {
 
     /// As [`Self::batch`], of a change that `make`s the move of a folder: all before it is finished first, as names are synced where they are,
     /// and its own names are synced, or the sync has failed, before this returns.
-    pub async fn alone(&self, heard: u64, make: impl FnOnce() -> AppliedChange) {
+    pub async fn alone(&self, heard: u64, make: impl FnOnce() -> Option<AppliedChange>) {
         self.finish_all().await;
-        self.batch(heard, || vec![make()]);
+        self.batch(heard, || make().into_iter().collect());
         self.finish_all().await;
     }
 

@@ -15,6 +15,11 @@ use crate::value::{Error, Key, Meta};
 /// replace or remove, if there is one.
 pub type Condition = Box<dyn Fn(Option<Meta>) -> bool + Send>;
 
+/// Holds for a value that is still the one of `found`, and has still ended.
+pub fn is_still_ended(found: Meta) -> Condition {
+    Box::new(move |now| now.is_some_and(|now| now == found && now.has_ended()))
+}
+
 /// The value that was published, or removed; `None` where there was none to remove.
 pub type PublishResult = Result<Option<Meta>, Error>;
 
@@ -53,6 +58,8 @@ pub struct ChangeRequest {
     pub room: Option<Reservation>,
     /// The number of times that it was decided and another program was in its way.
     pub tries: u32,
+    /// A value that had ended and was in its way was to be removed: no second one is.
+    pub has_made_way: bool,
     /// It was to be made, and failed so.
     pub failure: Option<Error>,
     /// The sequence number of its record in the journal that does not hold and is to be cancelled.
@@ -104,13 +111,14 @@ impl ChangeRequest {
             condition,
             room: None,
             tries: 0,
+            has_made_way: false,
             failure: None,
             cancels: None,
             reply_to,
         }
     }
 
-    /// The removal of a value that makes room for another, whose outcome nobody waits for.
+    /// The removal of a value that makes room or way for another change, whose outcome nobody waits for.
     pub fn eviction(victim: Victim) -> Self {
         let (kind, nobody) = (Change::Remove(Some(victim.why)), batch_reply::channel().0);
         Self::new(victim.key, kind, Some(victim.allows), nobody)

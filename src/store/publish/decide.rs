@@ -42,6 +42,10 @@ pub trait Files {
     fn evictions(&self, _change: &ChangeRequest) -> Option<Vec<ChangeRequest>> {
         None
     }
+    /// The removal of a value that has ended and takes the name of `key`, or that of a folder above.
+    fn ended_in_way(&self, _key: &Key<'_>) -> Option<ChangeRequest> {
+        None
+    }
     /// The removals that made room for a change are over.
     fn evicted(&self) {}
     /// A `change` is not made as it was decided, or fails with this error. It has no room any more.
@@ -58,9 +62,9 @@ pub type MadeAtOnce = Result<Option<(Plan, Result<bool, Error>)>, Error>;
 /// The decision about a change.
 pub enum Decision {
     Make(Plan),
-    /// There is no room for it, and nothing else refuses it.
-    Full(Error),
-    /// It is decided anew once its group is made, which makes room for it.
+    /// It fails so unless others are removed: there is no room for it, and nothing else refuses it, or a value that has ended is in its way.
+    Blocked(Error),
+    /// It is decided anew once its group is made, which makes room or way for it.
     Anew,
     /// Earlier changes that are not made yet leave it nothing to do: the files decide once those are made.
     Later,
@@ -144,7 +148,7 @@ pub fn decide(files: &impl Files, change: &mut ChangeRequest, pending: &Pending)
     match planned {
         Ok(Some(plan)) => Decision::Make(plan),
         Ok(None) | Err(Error::Precondition) if is_pending => Decision::Later,
-        Err(error) if lacks_room(&error) => Decision::Full(error),
+        Err(error) if is_blocked(files, change, &error) => Decision::Blocked(error),
         outcome => Decision::Answer(outcome.map(|_| None)),
     }
 }
@@ -152,6 +156,39 @@ pub fn decide(files: &impl Files, change: &mut ChangeRequest, pending: &Pending)
 /// True if a change that failed so is made once there is room for it.
 pub fn lacks_room(error: &Error) -> bool {
     matches!(error, Error::NoSpace(_))
+}
+
+/// True if `change`, which failed with `error`, may be made once others are removed.
+pub fn is_blocked(files: &impl Files, change: &ChangeRequest, error: &Error) -> bool {
+    lacks_room(error) || ended_in_way(files, change, error).is_some()
+}
+
+/// Removals that are to come before `change`, which failed with `error`; `None` where none helps.
+pub fn removals(
+    files: &impl Files,
+    change: &mut ChangeRequest,
+    error: &Error,
+) -> Option<Vec<ChangeRequest>> {
+    if lacks_room(error) {
+        return files.evictions(change);
+    }
+    let ended = ended_in_way(files, change, error)?;
+    change.has_made_way = true;
+    Some(vec![ended])
+}
+
+/// The removal of a value that has ended, where its file is why `change` failed with `error`: it is absent to every request, so it refuses none.
+fn ended_in_way(
+    files: &impl Files,
+    change: &ChangeRequest,
+    error: &Error,
+) -> Option<ChangeRequest> {
+    let is_taken = matches!(
+        error,
+        Error::Occupied(_) | Error::NameTaken(_) | Error::NoParent(_)
+    );
+    let looks = is_taken && !change.has_made_way;
+    looks.then(|| files.ended_in_way(&change.key)).flatten()
 }
 
 /// Runs `work`; a panic is a failure of its change alone.

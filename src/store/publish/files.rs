@@ -4,12 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::super::bounds::{Account, Choice, Room, Total, size_of};
+use super::super::bounds::{Account, Choice, Room, Total, Victim, size_of};
+use super::super::changes::Removal;
 use super::super::commit::{self, Found};
 use super::super::new_value::Source;
 use super::super::space::{Allowance, Free};
 use super::super::write_context::WriteContext;
-use super::change::{Change, ChangeRequest, FolderChange, Plan};
+use super::change::{Change, ChangeRequest, FolderChange, Plan, is_still_ended};
 use super::decide::{Files, MadeAtOnce, has_source, lacks_room, plan, survive};
 use super::pending::PendingState;
 use super::unchangeable;
@@ -298,6 +299,17 @@ impl Files for ValueFiles {
             Choice::Wait => Some(Vec::new()),
             Choice::Nobody => None,
         }
+    }
+
+    fn ended_in_way(&self, key: &Key<'_>) -> Option<ChangeRequest> {
+        let (key, meta) = self.writer.dir().ended_at(key.as_str())?;
+        let allows = is_still_ended(meta);
+        Some(ChangeRequest::eviction(Victim {
+            key,
+            bytes: 0,
+            allows,
+            why: Removal::Expired,
+        }))
     }
 
     fn evicted(&self) {

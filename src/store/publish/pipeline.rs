@@ -10,7 +10,8 @@
 //! The move of a folder is made alone, after a checkpoint of all before it. While other changes come, such moves take a quarter of the time.
 //!
 //! A change that lacks room is asked for last, when nothing else refuses it. The values that make room for it are removed in its group, and
-//! it is decided anew once they are: it waits for no others, and others do not wait for it.
+//! it is decided anew once they are: it waits for no others, and others do not wait for it. So is a value that has ended, where its file is
+//! in the way of a change.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -21,7 +22,7 @@ use tokio::sync::mpsc::Receiver;
 use super::super::journal::{FrameBuilder, Log};
 use super::acknowledge::Acknowledger;
 use super::change::{AppliedChange, Change, ChangeRequest, FolderChange};
-use super::decide::{Decision, Files, decide, lacks_room, survive};
+use super::decide::{Decision, Files, decide, is_blocked, removals, survive};
 use super::pending::Pending;
 use crate::value::{Error, Meta};
 
@@ -240,15 +241,15 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
     async fn make_alone(&mut self, change: ChangeRequest) {
         let began = Instant::now();
         self.make_until(|_| false).await;
-        let (files, log) = (self.files, &mut *self.log);
+        let (files, log, undecided) = (self.files, &mut *self.log, &mut self.undecided);
         let make = || {
             let may_move = files.check().and_then(|()| log.resolve());
             let may_move = may_move.and_then(|()| log.checkpoint_all());
             let Change::Folder(how) = &change.kind else {
-                return change.answered(Ok(None));
+                return Some(change.answered(Ok(None)));
             };
             let moved = may_move.and_then(|()| survive(|| files.change_folder(&change.key, how)));
-            change.of_folder(moved)
+            undecided.answer_of_folder(files, change, moved)
         };
         self.acknowledger.alone(self.heard, make).await;
         (self.next_move, self.are_others) = (Instant::now() + began.elapsed() * SHARE, false);
@@ -323,8 +324,8 @@ impl Undecided {
         self.again.iter().filter_map(|it| it.cancels).collect()
     }
 
-    /// Decides `change` as the next of `entries`. Where it lacks room, values that make room come before it, and it waits until these are
-    /// removed.
+    /// Decides `change` as the next of `entries`. Where it lacks room, or a value that has ended is in its way, the values that go for it come
+    /// before it, and it waits until these are removed.
     fn decide(
         &mut self,
         files: &impl Files,
@@ -333,17 +334,17 @@ impl Undecided {
         frame: &mut FrameBuilder,
     ) {
         let mut decision = match change.failure.take() {
-            Some(error) if lacks_room(&error) => Decision::Full(error),
+            Some(error) if is_blocked(files, &change, &error) => Decision::Blocked(error),
             Some(error) => Decision::Answer(Err(error)),
             None => decide(files, &mut change, &self.pending),
         };
-        if let Decision::Full(error) = decision {
-            decision = match files.evictions(&change) {
+        if let Decision::Blocked(error) = decision {
+            decision = match removals(files, &mut change, &error) {
                 None => Decision::Answer(Err(error)),
-                Some(evictions) => {
-                    self.waits_for_others |= evictions.is_empty();
-                    for eviction in evictions {
-                        self.decide(files, eviction, entries, frame);
+                Some(removals) => {
+                    self.waits_for_others |= removals.is_empty();
+                    for removal in removals {
+                        self.decide(files, removal, entries, frame);
                     }
                     Decision::Anew
                 }
@@ -394,10 +395,10 @@ impl Undecided {
                 files.evicted();
                 return self.again.push_back(change);
             }
-            Decision::Full(_) => return self.again.push_back(change),
+            Decision::Blocked(_) => return self.again.push_back(change),
             Decision::Later | Decision::AtOnce if let Change::Folder(how) = &change.kind => {
                 let outcome = survive(|| files.change_folder(&change.key, how));
-                return done.push(change.of_folder(outcome));
+                return done.extend(self.answer_of_folder(files, change, outcome));
             }
             Decision::AtOnce => return self.make_at_once(files, change, done),
             // All changes before it are made by now, so the files alone decide. The table also has changes that come after it, which do not
@@ -442,8 +443,8 @@ impl Undecided {
         }
     }
 
-    /// Decides `change` by the files alone, and makes it. Where it lacks room, values that make room are removed before it, and others have
-    /// their turn between if these are many.
+    /// Decides `change` by the files alone, and makes it. Where it lacks room, or a value that has ended is in its way, the values that go for
+    /// it are removed before it, and others have their turn between if these are many.
     fn make_at_once(
         &mut self,
         files: &impl Files,
@@ -451,7 +452,8 @@ impl Undecided {
         done: &mut Vec<AppliedChange>,
     ) {
         loop {
-            let mut make_room = |change: &ChangeRequest| self.evict(files, change, done);
+            let mut make_room =
+                |change: &ChangeRequest| self.remove(files, files.evictions(change), done);
             let made = survive(|| files.make_at_once(&mut change, &mut make_room));
             let error = match made {
                 Ok(Some((plan, Ok(true)))) => return done.push(change.made(plan, true)),
@@ -470,7 +472,8 @@ impl Undecided {
                 }
                 Err(error) => error,
             };
-            if lacks_room(&error) && self.evict(files, &change, done) {
+            let before = removals(files, &mut change, &error);
+            if self.remove(files, before, done) {
                 return self.again.push_back(change);
             }
             files.withdraw(&mut change, Some(&error));
@@ -478,22 +481,38 @@ impl Undecided {
         }
     }
 
-    /// Removes values that make room for `change`; false where none can be removed for it.
-    fn evict(
+    /// Makes these removals for another change; false where none helps it.
+    fn remove(
         &mut self,
         files: &impl Files,
-        change: &ChangeRequest,
+        removals: Option<Vec<ChangeRequest>>,
         done: &mut Vec<AppliedChange>,
     ) -> bool {
-        let Some(evictions) = files.evictions(change) else {
+        let Some(removals) = removals else {
             return false;
         };
-        self.waits_for_others |= evictions.is_empty();
-        for eviction in evictions {
-            self.make_at_once(files, eviction, done);
+        self.waits_for_others |= removals.is_empty();
+        for removal in removals {
+            self.make_at_once(files, removal, done);
         }
         files.evicted();
         true
+    }
+
+    /// The answer to a `change` of a folder, of which `outcome` came; `None` where it is made once a value that has ended is out of its way.
+    fn answer_of_folder(
+        &mut self,
+        files: &impl Files,
+        mut change: ChangeRequest,
+        outcome: Result<(), Error>,
+    ) -> Option<AppliedChange> {
+        let before = |error| removals(files, &mut change, error);
+        let Some(removals) = outcome.as_ref().err().and_then(before) else {
+            return Some(change.of_folder(outcome));
+        };
+        self.again.extend(removals);
+        self.again.push_back(change);
+        None
     }
 
     /// Another change, or another program, was in the way of `change`.
