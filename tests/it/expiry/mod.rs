@@ -7,6 +7,7 @@ use crate::support::prelude::*;
 
 mod answered;
 mod hidden;
+mod in_the_way;
 mod removed;
 
 /// The file that tells that values may have an end.
