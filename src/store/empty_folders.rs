@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::directory_fd::{ValuesDir, remove_folder};
 use super::list::{Go, Met, Order, SLICE, Walk};
+use super::publish_method::A_MOUNT;
 use crate::value::Error;
 
 /// The most that are told of what stays.
@@ -89,6 +90,7 @@ impl FolderRemoval {
             Err(errno) if errno != Errno::NOENT && !self.last.starts_with(&name) => {
                 let reason = match errno {
                     Errno::NOTEMPTY | Errno::EXIST => NOT_EMPTY.to_owned(),
+                    Errno::BUSY => A_MOUNT.to_owned(),
                     errno => Error::new("remove the folder", errno).to_string(),
                 };
                 self.last.clone_from(&name);

@@ -83,14 +83,15 @@ pub fn set_aside(own: &OwnedFd, folder: impl AsFd, name: &str, to: &str) -> Resu
     retry_on_intr(|| rustix::fs::renameat(&folder, name, &aside, to))
 }
 
+/// Why nothing of a name goes that a file system has.
+pub const A_MOUNT: &str = "a file system is mounted at this name: it cannot be replaced or removed";
+
 /// Why no file can have the name of `key`, or none can lose it: `errno`, met while `doing`.
 pub fn unpublished(key: &Key<'_>, doing: &'static str, errno: Errno) -> Error {
     let folder = key.folder();
     Error::Occupied(match errno {
         Errno::ISDIR | Errno::NOTDIR => "a folder has this name".to_owned(),
-        Errno::BUSY => {
-            "a file system is mounted at this name: it cannot be replaced or removed".to_owned()
-        }
+        Errno::BUSY => A_MOUNT.to_owned(),
         Errno::XDEV => format!(
             "the folder {folder:?} lies on another file system, where no value can be moved to"
         ),
