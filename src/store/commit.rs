@@ -345,7 +345,8 @@ pub fn move_folder(dir: &ValuesDir, from: &Key<'_>, to: &Key<'_>) -> Result<(), 
     // Another program may remove a folder of `to` as soon as it is made.
     let mut tries = (0..TRIES).map(|_| rename_folder(dir, from, to));
     let is_final = |tried: &Result<(), Error>| !tried.as_ref().is_err_and(Error::is_gone);
-    tries.find(is_final).unwrap_or(Err(Error::NoFolder))
+    let busy = || Err(Error::new("rename", Errno::BUSY));
+    tries.find(is_final).unwrap_or_else(busy)
 }
 
 fn rename_folder(dir: &ValuesDir, from: &Key<'_>, to: &Key<'_>) -> Result<(), Error> {

@@ -131,7 +131,7 @@ fn many_at_once_take_its_place() {
                 }
             });
             eventually("its removal is counted", || {
-                removed(server) == round as u64 + 1
+                removed(server) == u64::try_from(round).expect("few") + 1
             });
             assert_eq!(
                 server
