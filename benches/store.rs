@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use data_server::store::{Directory, Durability, JournalOptions, Key, Options, StagingBounds};
+use data_server::store::{
+    Directory, Durability, JournalOptions, Key, Options, Purpose, StagingBounds,
+};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
@@ -61,7 +63,9 @@ fn until_cached(runtime: &Runtime, store: &Directory, what: &str) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while store.get_cached(&key(what)).is_none() {
         assert!(Instant::now() < deadline, "the cache does not keep {what}");
-        let found = runtime.block_on(store.get(&key(what))).expect("a get");
+        let found = runtime
+            .block_on(store.get(&key(what), Purpose::Use))
+            .expect("a get");
         assert!(found.is_some());
     }
 }
@@ -87,7 +91,7 @@ fn reads(c: &mut Criterion) {
         group.bench_function(BenchmarkId::new("uncached", what), |b| {
             b.iter(|| {
                 runtime
-                    .block_on(store.get(black_box(&key(what))))
+                    .block_on(store.get(black_box(&key(what)), Purpose::Use))
                     .expect("a get")
             });
         });
@@ -95,7 +99,7 @@ fn reads(c: &mut Criterion) {
     group.bench_function("absent", |b| {
         b.iter(|| {
             runtime
-                .block_on(store.get(black_box(&key("absent"))))
+                .block_on(store.get(black_box(&key("absent")), Purpose::Use))
                 .expect("a get")
         });
     });

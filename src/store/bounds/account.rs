@@ -254,7 +254,7 @@ impl Account {
     /// wait, and changes that come after it leave that room to it; unless no eviction would make room, where it waits for nothing.
     pub fn admit(
         self: &Arc<Self>,
-        held: &mut Option<Reservation>,
+        held: &mut Option<Box<Reservation>>,
         ask: &Ask<'_>,
     ) -> Result<(), Error> {
         let is_counted = [Some(ask.key), ask.source]
@@ -272,13 +272,15 @@ impl Account {
             return Ok(());
         }
         let is_first = held.is_some();
-        let reservation = held.get_or_insert_with(|| Reservation {
-            account: Arc::clone(self),
-            key: ask.key.into(),
-            source: ask.source.map(Box::from),
-            bytes: ask.bytes,
-            looks: 0,
-            waits_for: Some(Vec::new()),
+        let reservation = held.get_or_insert_with(|| {
+            Box::new(Reservation {
+                account: Arc::clone(self),
+                key: ask.key.into(),
+                source: ask.source.map(Box::from),
+                bytes: ask.bytes,
+                looks: 0,
+                waits_for: Some(Vec::new()),
+            })
         });
         reservation.stop_waiting(&mut state);
         let Some(lack) = self.lack(&state, ask, is_first) else {

@@ -493,7 +493,7 @@ mod tests {
         key: &str,
         bytes: u64,
         source: Option<&str>,
-    ) -> (Option<Reservation>, bool) {
+    ) -> (Option<Box<Reservation>>, bool) {
         let (mut held, ask) = (
             None,
             Ask {

@@ -6,13 +6,13 @@
 //! alone.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
 use super::events::Events;
-use super::tree::{Tree, TreeError};
+use super::tree::{Reader, Tree, TreeError};
 use crate::metrics::Listings;
 use crate::store::bounds::{Account, FileSystem, Uses};
 use crate::store::directory_fd::ValuesDir;
@@ -26,6 +26,9 @@ const AGAIN: Duration = Duration::from_secs(300);
 
 /// How long events gather before they are read without a listing: far shorter than the kernel's queue of 16,384 lasts.
 const GATHER: Duration = Duration::from_millis(20);
+
+/// How often a listing looks again whether it may use the index.
+const SOON: Duration = Duration::from_millis(1);
 
 /// How often an index without events is checked for use.
 const IDLE: Duration = Duration::from_secs(10);
@@ -42,7 +45,7 @@ pub struct Index {
     /// With bounds: it then has the names also while there is no index, and the index is always kept.
     account: Option<Arc<Account>>,
     state: Mutex<State>,
-    /// True while the index is read that bounds need: listings do not wait for it.
+    /// True while the index is read for long between listings, or as bounds need it: listings do not wait for it.
     is_counting: AtomicBool,
     counters: Arc<Listings>,
     /// True once the log says that a folder is mounted twice.
@@ -92,24 +95,32 @@ impl Index {
 
     /// The `limit + 1` smallest items of `page`; `None` while there is no index.
     pub fn smallest(&self, page: &Page) -> Option<Vec<String>> {
-        if self.is_counting.load(Relaxed) {
-            return None;
+        loop {
+            if self.is_counting.load(Relaxed) {
+                return None;
+            }
+            match self.state.try_lock() {
+                Ok(mut state) => return self.smallest_of(&mut state, page),
+                Err(TryLockError::Poisoned(_)) => drop(self.lock()),
+                // It is read, for long or not: that is told soon.
+                Err(TryLockError::WouldBlock) => std::thread::sleep(SOON),
+            }
         }
-        self.smallest_of(&mut self.lock(), page)
     }
 
-    /// As [`Index::smallest`]. An index that cannot be brought up to date is dropped.
+    /// As [`Index::smallest`]. An index that cannot be brought up to date is dropped; of one that is behind for long there is no answer.
     fn smallest_of(&self, state: &mut State, page: &Page) -> Option<Vec<String>> {
         let State::Live(live) = state else {
             return None;
         };
-        let caught_up = self.catch_up(&mut live.tree);
+        let caught_up = self.catch_up(&mut live.tree, Reader::Listing);
         live.used = Instant::now();
-        let smallest = caught_up.is_ok().then(|| live.tree.smallest(page));
-        if smallest.is_none() {
-            self.enter(state, State::Absent);
+        match caught_up {
+            Ok(()) => return Some(live.tree.smallest(page)),
+            Err(TreeError::Behind) => {}
+            Err(_) => self.enter(state, State::Absent),
         }
-        smallest
+        None
     }
 
     /// True if an index may be made.
@@ -127,6 +138,9 @@ impl Index {
         let mut state = self.lock();
         if let Some(smallest) = self.smallest_of(&mut state, page) {
             return Some(smallest);
+        }
+        if matches!(*state, State::Live(_)) {
+            return None;
         }
         self.make(&mut state);
         match &*state {
@@ -170,7 +184,7 @@ impl Index {
                     let is_kept_up = self.keep_up(&tree.events).is_ok();
                     return is_kept_up.then_some(Live { tree, used });
                 }
-                Err(TreeError::EventsLost) => twice = None,
+                Err(TreeError::EventsLost | TreeError::Behind) => twice = None,
                 Err(TreeError::Twice(folder)) => twice = Some(folder),
                 Err(TreeError::Remote) => {
                     tracing::info!(
@@ -216,8 +230,8 @@ impl Index {
         None
     }
 
-    fn catch_up(&self, tree: &mut Tree) -> Result<(), TreeError> {
-        let caught_up = tree.catch_up();
+    fn catch_up(&self, tree: &mut Tree, reader: Reader<'_>) -> Result<(), TreeError> {
+        let caught_up = tree.catch_up(reader);
         self.count(Some(tree));
         caught_up
     }
@@ -252,7 +266,9 @@ impl Index {
             _ => return false,
         };
         let is_used = self.account.is_some() || live.used.elapsed() < UNUSED;
-        let is_kept = is_used && self.catch_up(&mut live.tree).is_ok();
+        let reader = Reader::Background(&self.is_counting);
+        let is_kept = is_used && self.catch_up(&mut live.tree, reader).is_ok();
+        self.is_counting.store(false, Relaxed);
         if !is_kept {
             self.enter(&mut state, State::Absent);
         }

@@ -11,6 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound::{Included, Unbounded};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
@@ -47,6 +49,8 @@ pub struct Tree {
 
 /// Why a tree cannot be used.
 pub enum TreeError {
+    /// A listing would take long: the tree is as good as before, and catches up later.
+    Behind,
     /// Events were lost.
     EventsLost,
     /// The folder of this path is also there under another: it was renamed just now, or is mounted twice.
@@ -57,6 +61,20 @@ pub enum TreeError {
     Unwatched(Errno),
     Failed(Error),
 }
+
+/// Who has the tree catch up.
+#[derive(Clone, Copy)]
+pub enum Reader<'r> {
+    /// Whoever makes it, and waits for it.
+    Maker,
+    /// A listing: it gives up where folders are to be read for long.
+    Listing,
+    /// The thread that reads events between listings: this is set where folders are to be read for long, so that listings do not wait for it.
+    Background(&'r AtomicBool),
+}
+
+/// Folders that are read for longer than this are read for long.
+const LONG: Duration = Duration::from_millis(20);
 
 impl From<EventsLost> for TreeError {
     fn from(EventsLost: EventsLost) -> Self {
@@ -89,8 +107,8 @@ impl Tree {
             closed: BTreeSet::new(),
             is_read: false,
         };
-        tree.catch_up()?;
-        tree.catch_up()?;
+        tree.catch_up(Reader::Maker)?;
+        tree.catch_up(Reader::Maker)?;
         tree.account.end_count(count);
         Ok(tree)
     }
@@ -101,8 +119,9 @@ impl Tree {
         (keys, bytes + self.folders.bytes)
     }
 
-    /// Applies every change that was complete when this is called.
-    pub fn catch_up(&mut self) -> Result<(), TreeError> {
+    /// Applies every change that was complete when this is called, for `reader`.
+    pub fn catch_up(&mut self, reader: Reader<'_>) -> Result<(), TreeError> {
+        let began = Instant::now();
         let root = &self.dir.root;
         if self.events.mounts_changed() && self.events.mounts_below(root)? != self.mounts {
             return Err(TreeError::EventsLost);
@@ -111,7 +130,18 @@ impl Tree {
         self.unread.append(&mut self.closed);
         self.is_read = self.unread.is_empty();
         while let Some(path) = self.unread.pop_last() {
-            self.read_folder(&path)?;
+            let read = self.read_folder(&path, || match reader {
+                Reader::Listing if began.elapsed() > LONG => Err(TreeError::Behind),
+                Reader::Background(is_long) if began.elapsed() > LONG => {
+                    is_long.store(true, Relaxed);
+                    Ok(())
+                }
+                _ => Ok(()),
+            });
+            if matches!(read, Err(TreeError::Behind)) {
+                self.unread.insert(path);
+            }
+            read?;
         }
         self.account.forget_unseen();
         self.check()
@@ -125,7 +155,12 @@ impl Tree {
         Ok(())
     }
 
-    fn read_folder(&mut self, path: &str) -> Result<(), TreeError> {
+    /// Reads the folder `path`, and those below it, and asks now and then whether it `may_go_on`.
+    fn read_folder(
+        &mut self,
+        path: &str,
+        may_go_on: impl Fn() -> Result<(), TreeError>,
+    ) -> Result<(), TreeError> {
         let dir = Arc::clone(&self.dir);
         if !path.is_empty() {
             // It may have been read before, under this path or another.
@@ -143,6 +178,7 @@ impl Tree {
                 }
                 // The names read so far have been added, so the events on them apply after that.
                 Met::Pause => {
+                    may_go_on()?;
                     self.take_events()?;
                     self.check()?;
                 }
@@ -523,7 +559,7 @@ mod tests {
         }
 
         fn catch_up(&mut self) {
-            let caught_up = self.tree.catch_up();
+            let caught_up = self.tree.catch_up(Reader::Maker);
             caught_up.unwrap_or_else(|_| panic!("the tree is lost"));
         }
 

@@ -55,13 +55,13 @@ pub struct ChangeRequest {
     pub kind: Change,
     pub condition: Option<Condition>,
     /// The room that it waits for, or has, where a bound counts its key.
-    pub room: Option<Reservation>,
+    pub room: Option<Box<Reservation>>,
     /// The number of times that it was decided and another program was in its way.
     pub tries: u32,
     /// A value that had ended and was in its way was to be removed: no second one is.
     pub has_made_way: bool,
     /// It was to be made, and failed so.
-    pub failure: Option<Error>,
+    pub failure: Option<Box<Error>>,
     /// The sequence number of its record in the journal that does not hold and is to be cancelled.
     pub cancels: Option<u64>,
     pub reply_to: Sender<PublishResult>,

@@ -213,7 +213,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
                 (Ok(()), Some(frame)) => self.undecided.decide(self.files, change, entries, frame),
                 (Ok(()), None) => entries.push(Entry::new(change, Decision::AtOnce)),
                 (Err(error), frame) => {
-                    let error = change.failure.clone().unwrap_or_else(|| error.clone());
+                    let error = change.failure.as_deref().unwrap_or(error).clone();
                     let entry = Entry::new(change, Decision::Answer(Err(error)));
                     self.undecided.push(entry, entries, frame.as_mut());
                 }
@@ -333,7 +333,7 @@ impl Undecided {
         entries: &mut Vec<Entry>,
         frame: &mut FrameBuilder,
     ) {
-        let mut decision = match change.failure.take() {
+        let mut decision = match change.failure.take().map(|error| *error) {
             Some(error) if is_blocked(files, &change, &error) => Decision::Blocked(error),
             Some(error) => Decision::Answer(Err(error)),
             None => decide(files, &mut change, &self.pending),
@@ -437,7 +437,7 @@ impl Undecided {
                 if record.is_none() {
                     return done.push(change.answered(Err(error)));
                 }
-                (change.cancels, change.failure) = (record, Some(error));
+                (change.cancels, change.failure) = (record, Some(Box::new(error)));
                 self.again.push_back(change);
             }
         }

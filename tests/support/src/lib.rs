@@ -42,7 +42,7 @@ pub use http::{Classes, LENGTHS, ask, chunk, chunks, sha256, table};
 pub use http2::{Asked, Http2, Leave, by_protocol, is_http2};
 pub use lines::Event;
 pub use metrics::{Sample, Scrape};
-pub use mount::{Fuse, Immutable, Mount, Mounted, run, text};
+pub use mount::{Fuse, Immutable, Mount, Mounted, not_started, run, text};
 pub use proc::{Proc, unsent_of_nobody};
 pub use proxy::Proxy;
 pub use raw::{Raw, Response, chunked, get_head, in_chunks, put_head};

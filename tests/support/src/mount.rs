@@ -246,13 +246,18 @@ pub fn text(path: &Path) -> &str {
     path.to_str().expect("a path of plain text")
 }
 
+/// Why `program` was not started, as the list of reasons to leave a test out has it.
+pub fn not_started(program: &str, error: &std::io::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => format!("there is no {program}"),
+        _ => format!("{program}: {error}"),
+    }
+}
+
 /// Runs a command to its end; or why that was not possible, in one line.
 pub fn run(program: &str, args: &[&str]) -> Result<(), String> {
     let output = Command::new(program).args(args).output();
-    let output = output.map_err(|error| match error.kind() {
-        ErrorKind::NotFound => format!("there is no {program}"),
-        _ => format!("{program}: {error}"),
-    })?;
+    let output = output.map_err(|error| not_started(program, &error))?;
     let said = String::from_utf8_lossy(&output.stderr);
     let first = said.lines().next().unwrap_or_default();
     let is_done = output.status.success();

@@ -9,7 +9,8 @@ impl Running {
     /// Starts it, without input, and with an output that nothing reads.
     pub fn spawn(command: &mut Command) -> Result<Self, String> {
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
-        let child = child.map_err(|error| format!("{command:?}: {error}"))?;
+        let program = command.get_program().to_string_lossy().into_owned();
+        let child = child.map_err(|error| not_started(&program, &error))?;
         Ok(Self(Some(child)))
     }
 

@@ -224,7 +224,7 @@ impl World {
     }
 
     /// Has the account admit a value, once room is made for it; `None` where it is refused.
-    fn admit(&mut self, key: &'static str, blocks: u64) -> Option<Reservation> {
+    fn admit(&mut self, key: &'static str, blocks: u64) -> Option<Box<Reservation>> {
         let bytes = blocks * 4096;
         let ask = Ask {
             key,
