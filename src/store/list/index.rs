@@ -95,17 +95,20 @@ impl Index {
 
     /// The `limit + 1` smallest items of `page`; `None` while there is no index.
     pub fn smallest(&self, page: &Page) -> Option<Vec<String>> {
-        loop {
-            if self.is_counting.load(Relaxed) {
-                return None;
-            }
+        self.smallest_of(&mut *self.unless_read()?, page)
+    }
+
+    /// The state, for a listing; `None` while the index is read for long.
+    fn unless_read(&self) -> Option<MutexGuard<'_, State>> {
+        while !self.is_counting.load(Relaxed) {
             match self.state.try_lock() {
-                Ok(mut state) => return self.smallest_of(&mut state, page),
-                Err(TryLockError::Poisoned(_)) => drop(self.lock()),
+                Ok(state) => return Some(state),
+                Err(TryLockError::Poisoned(_)) => return Some(self.lock()),
                 // It is read, for long or not: that is told soon.
                 Err(TryLockError::WouldBlock) => std::thread::sleep(SOON),
             }
         }
+        None
     }
 
     /// As [`Index::smallest`]. An index that cannot be brought up to date is dropped; of one that is behind for long there is no answer.
@@ -125,17 +128,14 @@ impl Index {
 
     /// True if an index may be made.
     pub fn is_possible(&self) -> bool {
-        if self.is_counting.load(Relaxed) {
-            return false;
-        }
-        self.most > 0 && self.lock().may_be_live()
+        self.most > 0 && self.unless_read().is_some_and(|state| state.may_be_live())
     }
 
     /// As [`Index::smallest`], but makes the index if there is none. `None` if an index is impossible.
     ///
     /// Other calls wait meanwhile for the same walk.
     pub fn smallest_at_last(self: &Arc<Self>, page: &Page) -> Option<Vec<String>> {
-        let mut state = self.lock();
+        let mut state = self.unless_read()?;
         if let Some(smallest) = self.smallest_of(&mut state, page) {
             return Some(smallest);
         }
