@@ -407,11 +407,11 @@ impl Account {
     /// Whether the value of `key` could not be evicted: then it is not chosen again until it changes.
     pub fn set_stuck(&self, key: &str, is_stuck: bool) {
         let mut state = self.state.lock();
-        state.update(&self.bounds, key, |state| {
-            if let Some(value) = state.names.value(key).cloned() {
-                value.set_stuck(is_stuck);
-                state.order(&self.bounds, key, &value);
-            }
+        state.update(&self.bounds, key, |state, value| {
+            let value = value?;
+            value.set_stuck(is_stuck);
+            state.order(&self.bounds, key, &value);
+            Some(value)
         });
     }
 }

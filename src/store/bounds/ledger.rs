@@ -153,13 +153,14 @@ impl State {
 
     /// What `key` takes.
     pub fn taken(&self, key: &str) -> Total {
-        self.charge(key).total
+        let value = self.names.value(key).map(|value| &**value);
+        self.charge(key, value).total
     }
 
-    fn charge(&self, key: &str) -> Charge {
-        let value = self.names.value(key);
-        let file = value.map_or(Total::default(), |value| value.total());
-        let is_stuck = value.is_some_and(|value| value.is_stuck());
+    /// What `key` adds to the sums, whose file is that of `value`.
+    fn charge(&self, key: &str, value: Option<&Value>) -> Charge {
+        let file = value.map_or(Total::default(), Value::total);
+        let is_stuck = value.is_some_and(Value::is_stuck);
         let frees_nothing = is_stuck || value.is_some_and(|value| value.known().frees_nothing());
         let stuck = if is_stuck { file } else { Total::default() };
         let frees_nothing = if frees_nothing { file.bytes } else { 0 };
@@ -195,22 +196,22 @@ impl State {
         }
     }
 
-    /// Has `change` change what is known of `key`, and the sums of `bounds` follow.
-    pub fn update<T>(
+    /// Has `change` change what is known of `key`, which has this value, and the sums of `bounds` follow. It answers the value from then on.
+    pub fn update(
         &mut self,
         bounds: &[Bound],
         key: &str,
-        change: impl FnOnce(&mut Self) -> T,
-    ) -> T {
-        let before = self.charge(key);
-        let done = change(self);
-        let after = self.charge(key);
+        change: impl FnOnce(&mut Self, Option<Arc<Value>>) -> Option<Arc<Value>>,
+    ) {
+        let value = self.names.value(key).cloned();
+        let before = self.charge(key, value.as_deref());
+        let value = change(self, value);
+        let after = self.charge(key, value.as_deref());
         if before != after {
             for (at, scope) in scopes(bounds, key) {
                 self.sum(at, scope, |sums| sums.replace(&before, &after));
             }
         }
-        done
     }
 
     /// Has `change` change the sums of one scope.
@@ -232,8 +233,7 @@ impl State {
 
     /// Notes what the file of `key` is, if there is one; `used` is its last use, where it is later than what is known of it.
     pub fn note(&mut self, bounds: &[Bound], key: &str, file: Option<Known>, used: i64) {
-        self.update(bounds, key, |state| {
-            let before = state.names.value(key).cloned();
+        self.update(bounds, key, |state, before| {
             let end_before = before.as_deref().and_then(Value::end);
             // Its other names take another part by now.
             state.recount |=
@@ -246,7 +246,7 @@ impl State {
             }
             let Some(file) = file else {
                 state.names.remove(key).inspect(|value| value.forget());
-                return;
+                return None;
             };
             let value = before.unwrap_or_else(|| {
                 let value = Arc::new(Value::new(file, used));
@@ -257,6 +257,7 @@ impl State {
             value.set_used(value.used().max(used));
             value.count.store(state.count, Relaxed);
             state.order(bounds, key, &value);
+            Some(value)
         });
     }
 
@@ -295,17 +296,18 @@ impl State {
 
     /// Has `change` change what is under way of `key`.
     fn fly(&mut self, bounds: &[Bound], key: &str, change: impl FnOnce(&mut InFlight)) {
-        self.update(bounds, key, |state| {
+        self.update(bounds, key, |state, value| {
             let Some(there) = state.in_flight.get_mut(key) else {
                 let mut new = InFlight::default();
                 change(&mut new);
                 state.in_flight.insert(key.into(), new);
-                return;
+                return value;
             };
             change(there);
             if there.arriving.is_empty() && there.moving == 0 && !there.is_evicted {
                 state.in_flight.remove(key);
             }
+            value
         });
     }
 }
