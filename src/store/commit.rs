@@ -69,16 +69,6 @@ pub fn find<'a>(
     Ok(Found { folder, value })
 }
 
-/// Fails where no value can be published under `key`. The publisher decides that again: this refuses a large value before it is received, and
-/// before others are evicted for it. Blocks.
-pub fn may_publish(writer: &WriteContext, key: &Key<'_>) -> Result<(), Error> {
-    writer.dir().location.check()?;
-    writer.journal.may_change(key)?;
-    let found = find(writer.dir(), key, true, false).map(drop);
-    writer.dir().unless_ended(key.as_str(), found)?;
-    writer.may_move_to(key)
-}
-
 /// The value of `key`, from which it is to move to the key `to`. Fails where its file has another name: that would get the new version, and a
 /// rename to it does nothing. Fails where both keys lead to the one name of the file, as that would be removed.
 pub fn find_source(dir: &ValuesDir, key: &Key<'_>, to: &Key<'_>) -> Result<Option<Meta>, Error> {

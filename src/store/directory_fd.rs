@@ -112,14 +112,6 @@ impl ValuesDir {
         self.file_system.map(|(device, _)| device)
     }
 
-    /// The blocks of the file system of the root, in bytes, where they are known. Blocks.
-    pub fn block(&self) -> Option<u64> {
-        let told = retry_on_intr(|| rustix::fs::fstatvfs(&self.root));
-        told.ok()
-            .map(|told| told.f_frsize)
-            .filter(|&block| block > 0)
-    }
-
     /// Opens the value of `key` for reading; `None` when there is none.
     ///
     /// With [`Blocking::Never`], fails with `AGAIN` where the device would be needed, or the file lies on another file system than the

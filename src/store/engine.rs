@@ -233,13 +233,11 @@ pub async fn check(
     key: &Key<'_>,
     preconditions: &Preconditions,
 ) -> Result<(), Error> {
-    if holds(preconditions, directory.meta(key).await?) {
-        return Ok(());
-    }
-    if holds(preconditions, None) {
+    let is_refused = !holds(preconditions, directory.meta(key).await?);
+    if is_refused && holds(preconditions, None) {
         directory.found_existing(key);
     }
-    Err(Error::Precondition)
+    (!is_refused).then_some(()).ok_or(Error::Precondition)
 }
 
 /// `preconditions` as the publisher decides them.

@@ -28,12 +28,14 @@ mod files;
 mod pending;
 mod pipeline;
 mod unchangeable;
+mod undecided;
 
 use acknowledge::Acknowledger;
 pub use change::{Change, Condition, FolderChange, is_still_ended};
 use change::{ChangeRequest, PublishResult};
 use files::ValueFiles;
 use pipeline::Pipeline;
+pub use unchangeable::may_publish;
 
 /// Changes waiting to be published; beyond it, writers wait to hand theirs over.
 const QUEUE: usize = 1024;

@@ -2,7 +2,6 @@
 //!
 //! It stands on the names of the directory, of which the index of listings is made. Three write here: the publisher, when it admits a change
 //! and when it has made it; the index ([`super::count`]), which sees what other programs do; and reads, which set the time of a value.
-//! Promises that a change which is admitted has room until it is made: what a change brings counts from then on ([`Reservation`]).
 //!
 //! The lock is held for short, and never across a call that may wait.
 
@@ -10,14 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
+use rustix::io::retry_on_intr;
 
 use super::ledger::{Largest, State, scopes};
-use super::rule::{Bound, Full, Total, named};
+use super::rule::{Bound, Full, Total};
 use super::uses::Uses;
 use super::value::{Known, Value, uptime};
 use crate::store::changes::Removal;
 use crate::store::directory_fd::ValuesDir;
-use crate::value::Error;
 
 /// The blocks of file systems, as a rule.
 const BLOCK: u64 = 4 << 10;
@@ -39,9 +38,11 @@ pub struct FileSystem {
 impl FileSystem {
     /// The one of the directory `dir`. Blocks.
     pub fn of(dir: &ValuesDir) -> Self {
+        let told = retry_on_intr(|| rustix::fs::fstatvfs(&dir.root));
+        let block = told.map_or(0, |told| told.f_frsize);
         Self {
             device: dir.device(),
-            block: dir.block().unwrap_or(BLOCK),
+            block: if block > 0 { block } else { BLOCK },
         }
     }
 }
@@ -83,64 +84,6 @@ pub struct Figures {
     pub last_evicted: AtomicU64,
     /// How long the value used longest ago has not been used, at the last pass.
     pub oldest: AtomicU64,
-}
-
-/// A value that a change is to give a key.
-#[derive(Clone, Copy, Debug)]
-pub struct Ask<'a> {
-    /// The key.
-    pub key: &'a str,
-    /// Bytes of the disk that it takes.
-    pub bytes: u64,
-    /// The key that it moves from, if it moves.
-    pub source: Option<&'a str>,
-    /// The part of the bytes that its own upload has on the disk.
-    pub staged: u64,
-}
-
-/// The scope of a bound that lacks room.
-#[derive(Debug)]
-pub(super) struct Lack<'k> {
-    /// The number of the bound.
-    pub bound: usize,
-    pub scope: &'k str,
-    /// True where no eviction would make room.
-    pub is_final: bool,
-    /// True where values that have ended take so much.
-    pub is_of_ended: bool,
-}
-
-/// The room of a change: what it needs while it waits, and what it brings once it is admitted. Ends when it is dropped.
-#[derive(Debug)]
-pub struct Reservation {
-    account: Arc<Account>,
-    key: Box<str>,
-    source: Option<Box<str>>,
-    bytes: u64,
-    /// How often the index had looked at a name when the change was admitted.
-    pub looks: u64,
-    /// The room that it waits for, by scope; `None` once it is admitted.
-    pub(super) waits_for: Option<Vec<(usize, Box<str>, Total)>>,
-}
-
-impl Reservation {
-    fn stop_waiting(&mut self, state: &mut State) {
-        for (at, scope, needs) in self.waits_for.iter_mut().flat_map(|it| it.drain(..)) {
-            state.sum(at, &scope, |sums| sums.waiting = sums.waiting.minus(needs));
-        }
-    }
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        let account = Arc::clone(&self.account);
-        let mut state = account.state.lock();
-        self.stop_waiting(&mut state);
-        if self.waits_for.is_none() {
-            let (key, source) = (&self.key, self.source.as_deref());
-            state.land(&account.bounds, key, self.bytes, source);
-        }
-    }
 }
 
 impl Account {
@@ -214,176 +157,6 @@ impl Account {
 
 /// For the publisher.
 impl Account {
-    /// Fails for a value that a bound never has room for, or that a quota has none for now.
-    pub fn may_begin(&self, ask: &Ask<'_>) -> Result<(), Error> {
-        let new = Total {
-            bytes: ask.bytes,
-            keys: 1,
-        };
-        // As a rule no lock is taken for a value that evictions make room for.
-        let may_fail = |(at, _)| !self.evicts(at) || !new.beyond(&self.bounds[at]).is_zero();
-        if !scopes(&self.bounds, ask.key).any(may_fail) {
-            return Ok(());
-        }
-        let lack = self.lack(&self.state.lock(), ask, false);
-        match lack.filter(|lack| lack.is_final && self.is_whole()) {
-            Some(lack) => Err(self.refuse(&lack)),
-            None => Ok(()),
-        }
-    }
-
-    /// Fails where a bound has no room for a small value below the folder `path`, which is not there: what it lacks is not evicted for a
-    /// folder, which no bound counts.
-    pub fn may_make_folder(&self, path: &str) -> Result<(), Error> {
-        let below = format!("{path}/k");
-        if self.counts(&below) && !self.is_whole() {
-            return Err(Error::Counting);
-        }
-        let ask = Ask {
-            key: &below,
-            bytes: self.size_of(1),
-            source: None,
-            staged: 0,
-        };
-        let lack = self.lack(&self.state.lock(), &ask, false);
-        let lack = lack.filter(|lack| !lack.is_of_ended);
-        lack.map_or(Ok(()), |lack| Err(self.refuse(&lack)))
-    }
-
-    /// Admits the value of `ask`: what it brings counts from now on, until `held` is dropped. Fails where a bound has no room. Then `held` has it
-    /// wait, and changes that come after it leave that room to it; unless no eviction would make room, where it waits for nothing.
-    pub fn admit(
-        self: &Arc<Self>,
-        held: &mut Option<Box<Reservation>>,
-        ask: &Ask<'_>,
-    ) -> Result<(), Error> {
-        let is_counted = [Some(ask.key), ask.source]
-            .into_iter()
-            .flatten()
-            .any(|key| self.counts(key));
-        if !is_counted {
-            return Ok(());
-        }
-        if !self.is_whole() {
-            return Err(Error::Counting);
-        }
-        let mut state = self.state.lock();
-        if held.as_ref().is_some_and(|held| held.waits_for.is_none()) {
-            return Ok(());
-        }
-        let is_first = held.is_some();
-        let reservation = held.get_or_insert_with(|| {
-            Box::new(Reservation {
-                account: Arc::clone(self),
-                key: ask.key.into(),
-                source: ask.source.map(Box::from),
-                bytes: ask.bytes,
-                looks: 0,
-                waits_for: Some(Vec::new()),
-            })
-        });
-        reservation.stop_waiting(&mut state);
-        let Some(lack) = self.lack(&state, ask, is_first) else {
-            state.arrive(&self.bounds, ask.key, ask.bytes, ask.source);
-            // It counts as what arrives from now on.
-            for (at, scope) in scopes(&self.bounds, ask.key).filter(|_| ask.staged > 0) {
-                state.sum(at, scope, |sums| {
-                    sums.staged = sums.staged.saturating_sub(ask.staged);
-                });
-            }
-            reservation.looks = state.looks;
-            reservation.waits_for = None;
-            return Ok(());
-        };
-        if lack.is_final {
-            return Err(self.refuse(&lack));
-        }
-        let waits_for = reservation.waits_for.insert(Vec::new());
-        for (at, scope) in scopes(&self.bounds, ask.key) {
-            let needs = self.need(&state, ask, at, scope);
-            state.sum(at, scope, |sums| sums.waiting = sums.waiting.plus(needs));
-            waits_for.push((at, scope.into(), needs));
-        }
-        Err(self.refusal(&lack))
-    }
-
-    /// What a scope needs for the value of `ask`, beside what it has of its keys.
-    fn need(&self, state: &State, ask: &Ask<'_>, bound: usize, scope: &str) -> Total {
-        let has = state.taken(ask.key);
-        let new = Total {
-            bytes: ask.bytes,
-            keys: 1,
-        };
-        let of_scope = |source: &&str| self.bounds[bound].prefix.scope(source) == Some(scope);
-        let going = ask
-            .source
-            .filter(of_scope)
-            .map(|source| state.taken(source));
-        has.max(new).minus(has.plus(going.unwrap_or_default()))
-    }
-
-    /// A bound that lacks room for the value of `ask`; what others wait for is theirs, unless it `is_first`.
-    fn lack<'k>(&self, state: &State, ask: &Ask<'k>, is_first: bool) -> Option<Lack<'k>> {
-        let new = Total {
-            bytes: ask.bytes,
-            keys: 1,
-        };
-        let lacks = scopes(&self.bounds, ask.key).filter_map(|(at, scope)| {
-            let (bound, sums) = (&self.bounds[at], state.scopes[at].get(scope));
-            let mut taken = sums.map_or(Total::default(), |sums| sums.total);
-            if let Some(sums) = sums.filter(|_| !is_first) {
-                taken = taken.plus(sums.waiting);
-            }
-            if !self.evicts(at) {
-                let staged = sums
-                    .map_or(0, |sums| sums.staged)
-                    .saturating_sub(ask.staged);
-                taken.bytes = taken.bytes.saturating_add(staged);
-            }
-            // As a rule there is room for it beside what it replaces: that is not looked up.
-            if taken.plus(new).beyond(bound).is_zero() {
-                return None;
-            }
-            let needs = self.need(state, ask, at, scope);
-            let after = taken.plus(needs);
-            if needs.is_zero() || after.beyond(bound).is_zero() {
-                return None;
-            }
-            let ended = self.ended_in(state, at, scope);
-            let is_of_ended = after.minus(ended).beyond(bound).is_zero();
-            let stuck = sums.map_or(Total::default(), |sums| sums.stuck);
-            let is_too_large = !new.plus(stuck).beyond(bound).is_zero();
-            Some(Lack {
-                bound: at,
-                scope,
-                is_final: !is_of_ended && (is_too_large || !self.evicts(at)),
-                is_of_ended,
-            })
-        });
-        // One that refuses counts first: for it nothing is evicted from the others.
-        lacks.min_by_key(|lack| !lack.is_final)
-    }
-
-    /// Counts a refusal, and says it.
-    fn refuse(&self, lack: &Lack<'_>) -> Error {
-        self.figures[lack.bound].refused.fetch_add(1, Relaxed);
-        self.refusal(lack)
-    }
-
-    /// The refusal of a value for which a bound has no room, in words for the client.
-    fn refusal(&self, lack: &Lack<'_>) -> Error {
-        let bound = &self.bounds[lack.bound];
-        let advice = match bound.full {
-            Full::Refuse => "delete values first",
-            Full::Evict if self.evicts(lack.bound) => "nothing can be evicted for this value",
-            Full::Evict => {
-                "what was there before it is not evicted until the server is started with --evict-existing"
-            }
-        };
-        let scope = named(lack.scope);
-        Error::NoSpace(format!("the bound of {scope} is full ({bound}): {advice}").into())
-    }
-
     /// How often the index has looked at a name.
     pub fn looks(&self) -> u64 {
         self.state.lock().looks

@@ -6,7 +6,9 @@
 //! for a change, and the keeper of the directory evicts ahead of need and by age.
 
 mod account;
+mod admission;
 mod count;
+mod eviction;
 mod ledger;
 mod names;
 mod order;
@@ -16,15 +18,18 @@ mod staging;
 mod together;
 pub mod uses;
 mod value;
+mod victim;
 
-pub use account::{Account, Ask, FileSystem, Reservation, size_of};
-pub use order::{STEP, Victim};
+pub use account::{Account, FileSystem, size_of};
+pub use admission::{Ask, Reservation};
+pub use order::STEP;
 pub use room::{Choice, Room};
 pub use rule::{AgeOf, Bound, Full, MIN_AGE, Prefix, Total, named};
 pub use staging::Staging;
 pub use together::Together;
 pub use uses::Uses;
 pub use value::{Known, Value};
+pub use victim::Victim;
 
 #[cfg(test)]
 mod tests;

@@ -1,16 +1,18 @@
 //! Room for what is to be stored: who goes for it, in the bounds of its key and on the disk.
 //!
-//! One rule for all that need room. It ends when nothing lacks, or when nobody is left who could go, and never by a count. Only what lacks is
-//! evicted. Where evictions have given the disk nothing, as a snapshot keeps the blocks of what is removed, nobody is evicted for it until
-//! its free space has changed. Removes nothing: who asks has the publisher remove the victims, and asks again.
+//! All that needs room asks here. Room is made until nothing lacks, or until no value is left that can be evicted: no count ends it. Only
+//! what lacks is evicted. A snapshot keeps the blocks of what is removed: where evictions have given the disk nothing, no value is evicted
+//! for it until its free space has changed. Removes nothing: the caller has the publisher remove the victims, and asks again.
 
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use super::account::{Account, Ask, Reservation};
-use super::order::{From, Victim};
+use super::account::Account;
+use super::admission::{Ask, Reservation};
+use super::order::From;
 use super::rule::Total;
+use super::victim::Victim;
 use crate::store::space::Free;
 
 /// The part of what was evicted that is to be free after that, so that it has helped.
@@ -26,7 +28,7 @@ pub enum Choice {
     Evict(Vec<Victim>),
     /// Changes or evictions are under way: once one of them is over, it is to be asked again.
     Wait,
-    /// Nobody is left.
+    /// No value is left that can be evicted.
     Nobody,
 }
 

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::account::{Account, Ask};
+use super::account::Account;
+use super::admission::Ask;
 use super::ledger::scopes;
 use crate::value::Error;
 

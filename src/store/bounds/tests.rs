@@ -3,6 +3,7 @@
 //! Clients write, remove and read, and move folders, other programs place files of any age and remove them, the index counts, and the server is
 //! started anew, all of it in any order. After each step the sums of each scope are those of the model, and what is evicted is what the model sorts first.
 
+mod plays;
 mod step;
 mod world;
 

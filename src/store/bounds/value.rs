@@ -98,7 +98,7 @@ impl Value {
         self.used.store(used, Relaxed);
     }
 
-    /// The account knows it no more: whoever still has it looks for another.
+    /// The account forgets this value: a cached object that still has it is read again.
     pub(super) fn forget(&self) {
         self.used.store(FORGOTTEN, Relaxed);
     }

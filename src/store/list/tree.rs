@@ -65,7 +65,7 @@ pub enum TreeError {
 /// Who has the tree catch up.
 #[derive(Clone, Copy)]
 pub enum Reader<'r> {
-    /// Whoever makes it, and waits for it.
+    /// The thread that makes the tree, and waits for it.
     Maker,
     /// A listing: it gives up where folders are to be read for long.
     Listing,

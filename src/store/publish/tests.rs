@@ -25,11 +25,24 @@ use super::super::changes::Changes;
 use super::super::new_value::NewValue;
 use super::acknowledge::Acknowledger;
 use super::change::{Change, ChangeRequest, FolderChange, PublishResult};
+use super::decide::Files;
 use super::pipeline::Pipeline;
 use crate::value::{Error, Key};
 use asks::{Ask, Condition, MOVE, Step, any_ask, any_step, menu, menu_of_moves, schedules};
 use cuts::{Disk, Replay, disks};
 use world::{Frames, KEYS, MOVED, Planted, State, Value, World, nanos, time};
+
+/// Has the pipeline take what `next` gives, as `Pipeline::run` does. Time does not pass here: each move of a folder has its place in the queue.
+fn run_once<F: Files>(
+    pipeline: &mut Pipeline<'_, F, Frames<'_>>,
+    next: impl FnMut() -> Option<ChangeRequest>,
+) {
+    pipeline.next_move = Instant::now();
+    let mut batch = pin!(pipeline.run_batch(next));
+    let mut context = Context::from_waker(Waker::noop());
+    let is_over = (0..9).any(|_| batch.as_mut().poll(&mut context).is_ready());
+    assert!(is_over, "the model's log is not waited for so long");
+}
 
 /// A change that was asked for, and what its writer has heard.
 struct Writer {
@@ -131,14 +144,7 @@ impl Case<'_> {
         let mut asked = asked.into_iter();
         // As `Pipeline::run` does, as long as there is nothing to wait for but by a move.
         loop {
-            // Time does not pass here: each change has its place in the queue.
-            pipeline.next_move = Instant::now();
-            let is_over = {
-                let mut batch = pin!(pipeline.run_batch(|| asked.next()));
-                let mut context = Context::from_waker(Waker::noop());
-                (0..9).any(|_| batch.as_mut().poll(&mut context).is_ready())
-            };
-            assert!(is_over, "the model's log is not waited for so long");
+            run_once(pipeline, || asked.next());
             if !pipeline.is_left() {
                 break;
             }

@@ -1,17 +1,28 @@
 //! What keeps the names of a change as they are, whatever room there is: asked before values are removed to make room for it, as file systems
-//! say so otherwise only when the change is made.
+//! say so otherwise only when the change is made. And before a large value is received.
 
 use rustix::fs::{Access, AtFlags, StatxAttributes, StatxFlags, statx};
 use rustix::io::{Errno, retry_on_intr};
 
-use super::super::commit::OTHER_FILE_SYSTEM;
+use super::super::commit::{OTHER_FILE_SYSTEM, find};
 use super::super::directory_fd::{Folder, ValuesDir};
 use super::super::publish_method::unpublished;
+use super::super::write_context::WriteContext;
 use super::change::ChangeRequest;
 use crate::value::{Error, Key, folder_and_above};
 
 /// A file that has one of these keeps its name.
 const FIXED: StatxAttributes = StatxAttributes::IMMUTABLE.union(StatxAttributes::APPEND);
+
+/// Fails where no value can be published under `key`. The publisher decides that again: this refuses a large value before it is received, and
+/// before others are evicted for it. Blocks.
+pub fn may_publish(writer: &WriteContext, key: &Key<'_>) -> Result<(), Error> {
+    writer.dir().location.check()?;
+    writer.journal.may_change(key)?;
+    let found = find(writer.dir(), key, true, false).map(drop);
+    writer.dir().unless_ended(key.as_str(), found)?;
+    writer.may_move_to(key)
+}
 
 /// Fails where a name of `change`, of a value that `replaces` another or not, cannot be changed, as far as the file system tells. Blocks.
 pub fn may_change(dir: &ValuesDir, change: &ChangeRequest, replaces: bool) -> Result<(), Error> {

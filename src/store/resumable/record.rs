@@ -14,8 +14,8 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use crate::store::clock;
-use crate::store::commit::may_publish;
 use crate::store::directory_fd::{open_beneath, times};
+use crate::store::publish::may_publish;
 use crate::store::publish_method::create_named;
 use crate::store::small_file;
 use crate::store::temp_file::VALUE_MODE;

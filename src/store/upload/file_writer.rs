@@ -15,8 +15,8 @@ use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::store::bounds::Staging;
-use crate::store::commit::may_publish;
 use crate::store::object::Object;
+use crate::store::publish::may_publish;
 use crate::store::space::Taking;
 use crate::store::temp_file::{Placement, TempFile, allocate};
 use crate::store::upload_claim::Claim;

@@ -3,6 +3,15 @@
 use super::{BLOCK, metric, place_old};
 use crate::support::prelude::*;
 
+/// The bound is far away, and the floor of the disk near.
+const NEARLY_FULL: [&str; 5] = [
+    "--min-free",
+    "8MiB",
+    "--evict-existing",
+    "--bound",
+    r#"prefix = "c/", max-size = "1GiB""#,
+];
+
 const MIB: u64 = 1 << 20;
 
 fn free(dir: &DataDir) -> u64 {
@@ -187,14 +196,7 @@ fn values_of_another_file_system_do_not_go_for_this_disk() {
     for n in 0..OLD {
         place_old(&dir, &[(&format!("c/other/{n}"), 600)]);
     }
-    let bound = [
-        "--min-free",
-        "8MiB",
-        "--evict-existing",
-        "--bound",
-        r#"prefix = "c/", max-size = "1GiB""#,
-    ];
-    let server = Launch::new(&bound).on(&dir).start();
+    let server = Launch::new(&NEARLY_FULL).on(&dir).start();
     for n in 0..10 {
         server.store(&format!("c/{n}"), BLOCK);
     }
@@ -224,14 +226,7 @@ fn evictions_that_free_nothing_end() {
         &["-al", text(&dir.file("c")), text(&dir.outside("links"))],
     )
     .expect("links");
-    let bound = [
-        "--min-free",
-        "8MiB",
-        "--evict-existing",
-        "--bound",
-        r#"prefix = "c/", max-size = "1GiB""#,
-    ];
-    let server = Launch::new(&bound).on(&dir).start();
+    let server = Launch::new(&NEARLY_FULL).on(&dir).start();
     eventually("they are counted", || {
         metric(&server, "data_server_bound_keys") == OLD as u64
     });

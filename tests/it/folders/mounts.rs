@@ -3,6 +3,9 @@
 use super::{make, remove, report};
 use crate::support::prelude::*;
 
+/// By the journal, and without an index too.
+const WAYS: [&[&str]; 3] = [&[], &["--durability", "disk"], &["--listing-index", "0"]];
+
 /// A server with values, and a small file system at `a/m`.
 fn started(args: &[&str]) -> Option<(TestServer, Mounted)> {
     let dir = DataDir::temporary();
@@ -19,11 +22,7 @@ fn started(args: &[&str]) -> Option<(TestServer, Mounted)> {
 #[test]
 fn a_folder_that_is_a_mount_stays_where_it_is() {
     directory_only!("mounts");
-    for args in [
-        &[][..],
-        &["--durability", "disk"],
-        &["--listing-index", "0"],
-    ] {
+    for args in WAYS {
         let (server, mounted) = needed!(started(args));
         let to = |method, from: &str, to: &str| {
             let lines = format!("Destination: {to}\r\n");
@@ -52,11 +51,7 @@ fn a_folder_that_is_a_mount_stays_where_it_is() {
 #[test]
 fn a_delete_names_the_mount_that_stays() {
     directory_only!("mounts");
-    for args in [
-        &[][..],
-        &["--durability", "disk"],
-        &["--listing-index", "0"],
-    ] {
+    for args in WAYS {
         let (server, mounted) = needed!(started(args));
         let removed = remove(&server, "a/");
         assert_eq!(removed.status, 409, "{}", removed.text());

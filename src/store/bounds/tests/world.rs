@@ -1,16 +1,14 @@
 //! The model's values, and the account that they are compared with, on files of a directory.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, FileTimes};
+use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
-use std::time::{Duration, SystemTime};
 
 use rustix::fs::{Mode, OFlags};
 
-use super::super::account::Reservation;
-use super::super::ledger::scopes;
+use super::super::admission::Reservation;
 use super::super::uses::{hash, load, save};
 use super::super::value::uptime;
 use super::super::*;
@@ -18,7 +16,6 @@ use super::step::Step;
 use crate::store::changes::Removal;
 use crate::store::directory_fd::ValuesDir;
 use crate::store::location::Location;
-use crate::store::space::Free;
 use crate::transfer::BlockingPool;
 use crate::value::{Error, Key};
 
@@ -56,14 +53,14 @@ struct Lack {
 }
 
 pub(super) struct World {
-    account: Arc<Account>,
-    room: Room,
+    pub(super) account: Arc<Account>,
+    pub(super) room: Room,
     dir: ValuesDir,
-    path: PathBuf,
-    model: BTreeMap<&'static str, Entry>,
+    pub(super) path: PathBuf,
+    pub(super) model: BTreeMap<&'static str, Entry>,
     /// Rises with each use.
     time: i64,
-    free: u64,
+    pub(super) free: u64,
 }
 
 impl World {
@@ -100,7 +97,7 @@ impl World {
     }
 
     /// `key` is used now, with this size from now on.
-    fn used(&mut self, key: &'static str, blocks: u64) {
+    pub(super) fn used(&mut self, key: &'static str, blocks: u64) {
         // Never before a time that the account itself has noted.
         self.time = (self.time + 1).max(uptime());
         let Some(value) = self.account.read(key) else {
@@ -111,7 +108,7 @@ impl World {
     }
 
     /// What the account looks up is what is there: a value that another program has made counts as used when it says so.
-    fn look(&mut self, key: &'static str) {
+    pub(super) fn look(&mut self, key: &'static str) {
         self.account.look(&self.dir, key);
         let Ok(found) = fs::metadata(self.path.join(key)) else {
             self.model.remove(key);
@@ -129,7 +126,13 @@ impl World {
     }
 
     /// What goes first in a scope, but `except`, until so much is made up for.
-    fn oldest(&self, bound: usize, scope: &str, beyond: Total, except: &str) -> Vec<&'static str> {
+    pub(super) fn oldest(
+        &self,
+        bound: usize,
+        scope: &str,
+        beyond: Total,
+        except: &str,
+    ) -> Vec<&'static str> {
         let prefix = &self.account.bounds[bound].prefix;
         let values = self.model.iter();
         let values = values.filter(|(key, _)| **key != except && prefix.scope(key) == Some(scope));
@@ -148,7 +151,7 @@ impl World {
     }
 
     /// The sums of a scope, with a value of `blocks` under `key`, if there is one.
-    fn total(&self, bound: usize, scope: &str, new: Option<(&str, u64)>) -> Total {
+    pub(super) fn total(&self, bound: usize, scope: &str, new: Option<(&str, u64)>) -> Total {
         let prefix = &self.account.bounds[bound].prefix;
         let others = self.model.iter().map(|(key, known)| (*key, known.1));
         let others = others.filter(|(key, _)| new.is_none_or(|(new, _)| new != *key));
@@ -188,7 +191,7 @@ impl World {
         lacks.into_iter().next()
     }
 
-    fn remove(&mut self, key: &'static str) {
+    pub(super) fn remove(&mut self, key: &'static str) {
         let looks = self.account.looks();
         // Another looks meanwhile.
         self.account.look(&self.dir, key);
@@ -207,7 +210,7 @@ impl World {
     }
 
     /// Evicts the values of this choice, which are to be the first of these.
-    fn evict(&mut self, choice: Option<Choice>, expected: &[&'static str]) {
+    pub(super) fn evict(&mut self, choice: Option<Choice>, expected: &[&'static str]) {
         let victims = match choice {
             Some(Choice::Evict(victims)) => victims,
             Some(Choice::Nobody) => Vec::new(),
@@ -257,7 +260,7 @@ impl World {
         }
     }
 
-    fn put(&mut self, key: &'static str, blocks: u64, fails: bool) {
+    pub(super) fn put(&mut self, key: &'static str, blocks: u64, fails: bool) {
         let Some(admitted) = self.admit(key, blocks) else {
             return;
         };
@@ -283,7 +286,7 @@ impl World {
     }
 
     /// Reads the names below `prefix`, with these steps after so many.
-    fn reread(&mut self, prefix: &str, at: usize, between: &[Step]) {
+    pub(super) fn reread(&mut self, prefix: &str, at: usize, between: &[Step]) {
         for (number, key) in KEYS.into_iter().enumerate() {
             if number == at {
                 for step in between {
@@ -301,7 +304,7 @@ impl World {
     }
 
     /// The folder `from` takes the name `to`, as the publisher has it: the values keep their uses.
-    fn shift(&mut self, from: &str, to: &str) {
+    pub(super) fn shift(&mut self, from: &str, to: &str) {
         let is_there = |folder| self.model.keys().any(|key| key.starts_with(folder));
         if is_there(to) || !is_there(from) {
             return;
@@ -323,7 +326,7 @@ impl World {
     }
 
     /// What is noted of the uses is all that is left of the account. The time of the model may be ahead of the clock.
-    fn restart(&mut self) {
+    pub(super) fn restart(&mut self) {
         let own = tempfile::tempdir().unwrap();
         let own = OwnedFd::from(File::open(own.path()).unwrap());
         let mut uses = Vec::new();
@@ -343,70 +346,8 @@ impl World {
         }
     }
 
-    pub(super) fn step(&mut self, step: &Step) {
-        match *step {
-            Step::Put { key, blocks, fails } => self.put(KEYS[key], blocks, fails),
-            Step::Delete(key) => self.remove(KEYS[key]),
-            Step::Read(key) => {
-                if let Some((_, blocks)) = self.model.get(KEYS[key]).copied() {
-                    self.used(KEYS[key], blocks);
-                }
-            }
-            Step::Place { key, blocks, age } => {
-                let file = self.path.join(KEYS[key]);
-                let _may_not_be_there = fs::remove_file(&file);
-                fs::write(&file, vec![1; usize::try_from(blocks * 4096).unwrap()]).unwrap();
-                let then = SystemTime::now() - Duration::from_secs(age);
-                let times = FileTimes::new().set_accessed(then).set_modified(then);
-                let file = File::options().write(true).open(&file).unwrap();
-                file.set_times(times).unwrap();
-                self.look(KEYS[key]);
-            }
-            Step::Remove(key) => {
-                let _may_not_be_there = fs::remove_file(self.path.join(KEYS[key]));
-                self.look(KEYS[key]);
-            }
-            Step::Move(from) => self.shift(MOVED[from], MOVED[1 - from]),
-            Step::Restart => self.restart(),
-            Step::Count(at, ref between) => {
-                let count = self.account.begin_count(true);
-                self.reread("", at, between);
-                self.account.end_count(count);
-            }
-            Step::Reread(folder, at, ref between) => {
-                self.account.unsee(folder);
-                self.reread(folder, at, between);
-                self.account.forget_unseen();
-            }
-            Step::Disk(blocks) => {
-                let beyond = Total {
-                    bytes: blocks * 4096,
-                    keys: 0,
-                };
-                // Each time another amount of space is free.
-                self.free += 1 << 30;
-                self.account.largest.lock().compared = None;
-                let free = Free {
-                    bytes: self.free,
-                    ..Free::default()
-                };
-                let choice = self.room.for_disk(Some(free), beyond, &[]);
-                // Of the scope that has most, and the last of those.
-                let keys = self.model.keys();
-                let all = keys.flat_map(|key| scopes(&self.account.bounds, key));
-                let evicting: BTreeSet<_> = all.filter(|&(bound, _)| bound < 2).collect();
-                let bytes = |&(bound, scope): &_| self.total(bound, scope, None).bytes;
-                let largest = evicting.into_iter().max_by_key(bytes);
-                let expected = largest.map(|(bound, scope)| self.oldest(bound, scope, beyond, ""));
-                let expected = expected.unwrap_or_default();
-                self.evict(Some(choice), &expected);
-            }
-        }
-        self.check();
-    }
-
     /// The sums are those of the model.
-    fn check(&self) {
+    pub(super) fn check(&self) {
         let state = self.account.state.lock();
         for (bound, scopes) in state.scopes.iter().enumerate() {
             let prefix = &self.account.bounds[bound].prefix;
