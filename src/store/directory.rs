@@ -104,11 +104,6 @@ impl Writing {
     }
 }
 
-/// True if `condition` allows a change only where there is no value, or not this one.
-pub(super) fn is_create(condition: Option<&Condition>) -> bool {
-    condition.is_some_and(|allows| allows(None))
-}
-
 impl Directory {
     /// The value of `key`, if it is in the cache and proved current: one system call, and nothing to wait for.
     pub fn get_cached(&self, key: &Key<'_>) -> Option<Arc<Object>> {
@@ -254,15 +249,11 @@ impl Directory {
     ) -> Result<Meta, Error> {
         let writing = self.writing()?;
         let value = upload.finish(|| writing.room(&key)).await?;
-        let is_create = is_create(condition.as_ref());
         let change = writing
             .publisher
             .change(key.clone(), Change::Put(value), condition);
         let published = change.await;
         self.cache.forget(&key);
-        if is_create && matches!(published, Err(Error::Precondition)) {
-            self.found_existing(&key);
-        }
         writing.writer.note(published)?.ok_or_else(ended)
     }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::attributes::Attributes;
-use super::directory::{Directory, is_create};
+use super::directory::Directory;
 use super::engine::{Found, Published, Store, check, condition, holds};
 use super::new_value::{MovedValue, Source};
 use super::object::Object;
@@ -163,16 +163,12 @@ impl Directory {
             self.dir.disk.spawn(sync).await?;
         }
         let (condition, was_there) = noted(how.preconditions);
-        let is_create = is_create(Some(&condition));
         let publisher = &self.writing()?.publisher;
         let change = Change::Move(value);
         let moved = publisher.change(how.to.clone(), change, Some(condition));
         let moved = moved.await;
         self.cache.forget(&how.from);
         self.cache.forget(&how.to);
-        if is_create && matches!(moved, Err(Error::Precondition)) {
-            self.found_existing(&how.to);
-        }
         let moved = moved.or_else(|error| writer.note(Err(error)))?;
         Ok(moved.map(|meta| Relocated::new(meta, &was_there)))
     }

@@ -57,7 +57,7 @@ pub enum Told {
     Changed,
     /// The file was closed that some program had open for writing under this name.
     Written,
-    /// The rights or other attributes of the directory have changed, and nothing else.
+    /// The rights or other attributes of the directory or the file have changed, and nothing else.
     Attributes,
 }
 
@@ -171,7 +171,7 @@ impl Events {
             let is_folder = flags.contains(ReadFlags::ISDIR);
             // A value is listed whatever its rights; that a folder is gone is an event of the one above it, too.
             let is_attribute = flags.contains(ReadFlags::ATTRIB);
-            if (is_attribute && is_folder) || (!is_attribute && name.is_some()) {
+            if (is_attribute && is_folder) || name.is_some() {
                 let name = name.unwrap_or_default().into();
                 let event = Event {
                     folder,

@@ -701,6 +701,33 @@ mod tests {
         assert_eq!(index.counters.walks.get(), 2);
     }
 
+    /// A folder of many values that moves is read between listings: they neither wait for it nor miss a name, and the index is kept.
+    #[test]
+    fn an_index_that_is_behind_is_kept_and_catches_up() {
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        let dir = dir.unwrap();
+        fs::create_dir(dir.path().join("a")).unwrap();
+        for n in 0..30_000 {
+            fs::write(dir.path().join(format!("a/{n:05}")), "").unwrap();
+        }
+        let index = index(dir.path(), 64 << 20);
+        let first = page("", 2);
+        assert_eq!(found(&index, &first)[0], "a/00000");
+        let walks = index.counters.walks.get();
+        for (from, to) in [("a", "b"), ("b", "a"), ("a", "c")] {
+            fs::rename(dir.path().join(from), dir.path().join(to)).unwrap();
+            let names = loop {
+                if let Some(names) = index.smallest(&first) {
+                    break names;
+                }
+                std::thread::yield_now();
+            };
+            let expected = ["00000", "00001", "00002"].map(|name| format!("{to}/{name}"));
+            assert_eq!(names, expected);
+        }
+        assert_eq!(index.counters.walks.get(), walks, "it was not made anew");
+    }
+
     #[test]
     fn names_beyond_its_memory_are_not_kept() {
         let dir = tempfile::tempdir().unwrap();

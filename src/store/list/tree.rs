@@ -73,8 +73,42 @@ pub enum Reader<'r> {
     Background(&'r AtomicBool),
 }
 
-/// Folders that are read for longer than this are read for long.
+/// Folders that are read for longer than this, and have more than [`FEW`] names, are read for long.
 const LONG: Duration = Duration::from_millis(20);
+
+/// So many names a listing reads at any pace: to walk the directory instead would take longer.
+const FEW: usize = 1_000;
+
+/// How far one [`Tree::catch_up`] is.
+struct Progress<'r> {
+    reader: Reader<'r>,
+    began: Instant,
+    /// Names of the folders that were read.
+    names: usize,
+}
+
+impl<'r> Progress<'r> {
+    fn new(reader: Reader<'r>) -> Self {
+        Self {
+            reader,
+            began: Instant::now(),
+            names: 0,
+        }
+    }
+
+    /// Tells the reader if it takes long; fails if it does not wait for that.
+    fn may_go_on(&self) -> Result<(), TreeError> {
+        if self.names <= FEW || self.began.elapsed() <= LONG {
+            return Ok(());
+        }
+        match self.reader {
+            Reader::Listing => return Err(TreeError::Behind),
+            Reader::Background(is_long) => is_long.store(true, Relaxed),
+            Reader::Maker => {}
+        }
+        Ok(())
+    }
+}
 
 impl From<EventsLost> for TreeError {
     fn from(EventsLost: EventsLost) -> Self {
@@ -121,7 +155,7 @@ impl Tree {
 
     /// Applies every change that was complete when this is called, for `reader`.
     pub fn catch_up(&mut self, reader: Reader<'_>) -> Result<(), TreeError> {
-        let began = Instant::now();
+        let mut progress = Progress::new(reader);
         let root = &self.dir.root;
         if self.events.mounts_changed() && self.events.mounts_below(root)? != self.mounts {
             return Err(TreeError::EventsLost);
@@ -130,14 +164,7 @@ impl Tree {
         self.unread.append(&mut self.closed);
         self.is_read = self.unread.is_empty();
         while let Some(path) = self.unread.pop_last() {
-            let read = self.read_folder(&path, || match reader {
-                Reader::Listing if began.elapsed() > LONG => Err(TreeError::Behind),
-                Reader::Background(is_long) if began.elapsed() > LONG => {
-                    is_long.store(true, Relaxed);
-                    Ok(())
-                }
-                _ => Ok(()),
-            });
+            let read = self.read_folder(&path, &mut progress);
             if matches!(read, Err(TreeError::Behind)) {
                 self.unread.insert(path);
             }
@@ -155,12 +182,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Reads the folder `path`, and those below it, and asks now and then whether it `may_go_on`.
-    fn read_folder(
-        &mut self,
-        path: &str,
-        may_go_on: impl Fn() -> Result<(), TreeError>,
-    ) -> Result<(), TreeError> {
+    /// Reads the folder `path`, and those below it.
+    fn read_folder(&mut self, path: &str, progress: &mut Progress<'_>) -> Result<(), TreeError> {
         let dir = Arc::clone(&self.dir);
         if !path.is_empty() {
             // It may have been read before, under this path or another.
@@ -168,6 +191,7 @@ impl Tree {
         }
         let mut walk = Walk::below(path, Order::AsRead);
         walk.go_on(&dir, usize::MAX, |met| {
+            progress.names += 1;
             match met {
                 Met::Opened(folder, path) => {
                     let watch = self.events.watch(folder).map_err(TreeError::Unwatched)?;
@@ -178,7 +202,7 @@ impl Tree {
                 }
                 // The names read so far have been added, so the events on them apply after that.
                 Met::Pause => {
-                    may_go_on()?;
+                    progress.may_go_on()?;
                     self.take_events()?;
                     self.check()?;
                 }
@@ -222,8 +246,11 @@ impl Tree {
                 continue;
             };
             if told == Told::Attributes {
-                if may_have_keys(&path) {
+                if event.is_folder && may_have_keys(&path) {
                     self.look_at_folder(&path);
+                } else if self.account.counts(key.as_str()) {
+                    // Attributes take blocks too, such as a digest that was kept.
+                    self.account.look(&self.dir, key.as_str());
                 }
                 continue;
             }

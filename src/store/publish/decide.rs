@@ -46,6 +46,8 @@ pub trait Files {
     fn ended_in_way(&self, _key: &Key<'_>) -> Option<ChangeRequest> {
         None
     }
+    /// The value of `key` was to be created, and is there: that is a use of it.
+    fn used(&self, _key: &Key<'_>) {}
     /// The removals that made room for a change are over.
     fn evicted(&self) {}
     /// A `change` is not made as it was decided, or fails with this error. It has no room any more.
@@ -93,6 +95,10 @@ pub fn plan(
     if let Some(allows) = &change.condition
         && !allows(shown)
     {
+        // A client that is told that the value is there relies on it.
+        if change.value().is_some() && shown.is_some() && allows(None) {
+            files.used(&change.key);
+        }
         return Err(Error::Precondition);
     }
     Ok(Some(Plan {

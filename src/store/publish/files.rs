@@ -312,6 +312,11 @@ impl Files for ValueFiles {
         }))
     }
 
+    fn used(&self, key: &Key<'_>) {
+        let account = self.writer.account();
+        account.inspect(|account| drop(account.read(key.as_str())));
+    }
+
     fn evicted(&self) {
         let room = self.writer.room.as_ref();
         room.inspect(|room| room.gone(|| self.free()));

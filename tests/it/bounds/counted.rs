@@ -101,6 +101,33 @@ fn the_attributes_of_values_are_counted_where_blocks_are_of_1_kib() {
     attributes_are_counted("--durability os", 16 << 20);
 }
 
+/// Attributes that come later take a block too, such as a digest that the server keeps: here another program sets them.
+#[test]
+fn attributes_that_come_later_are_counted() {
+    directory_only!("bounds");
+    let mount = needed!(Mount::ext4("values that get attributes"));
+    let dir = mount.dir();
+    let keys: Vec<_> = (0..20).map(|n| format!("c/{n}")).collect();
+    for key in &keys {
+        dir.place(key, BLOCK);
+    }
+    let server = Launch::new(&["--max-size", "1MiB"]).on(&dir).start();
+    is_counted(&server, 20);
+    // For 10 s it looks at new files again by itself.
+    let placed = Instant::now();
+    eventually("the files are no longer new", || {
+        placed.elapsed().as_secs() > 12
+    });
+    let before = du(&dir);
+    for key in &keys {
+        let flags = rustix::fs::XattrFlags::empty();
+        let file = dir.file(key);
+        rustix::fs::setxattr(file, c"user.of-a-test", &[7; 500], flags).expect("an attribute");
+    }
+    assert!(du(&dir) > before);
+    is_counted(&server, 20);
+}
+
 /// On an ext4 of this size.
 fn attributes_are_counted(way: &str, size: u64) {
     let lines = format!(
