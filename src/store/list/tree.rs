@@ -1,12 +1,18 @@
-//! The keys of the directory and all its folders, sorted, and brought up to date by what has happened to them.
+//! The keys and folders of the directory, sorted in memory, and kept current by inotify events.
 //!
-//! Each folder is watched before it is read, so an event is there for whatever the reading may have missed. An event says
-//! only that a name has changed: what the name stands for now is looked up, and is the result of all its events. Without a look, a name
-//! that was removed last is free where the account does not have it, and so is the name that a file had when it was closed: a file of the
-//! publisher has another by then. And a value that the account has was counted after its name was made, if that is all that has happened
-//! to the name since all events before it were read. So what the publisher makes and removes is not looked at again. A folder that comes,
-//! goes or is renamed is forgotten with all that lies below it; if it is there, it is read again. Where only its attributes have changed,
-//! it is looked at itself. Blocks.
+//! A folder is watched before it is read, so that no change between the two is missed. An event says only that a name
+//! has changed. The tree looks up what the name stands for now, once for all events of the name.
+//!
+//! Three kinds of events need no look-up of a name that a bound counts, so what the publisher creates and removes is
+//! not looked up a second time:
+//! - The last event removed the name, and the account does not have the name: it is free.
+//! - Files that were open for writing were closed under the name, nothing else happened, and the account does not have
+//!   the name: it is free, because a file of the publisher has another name by then.
+//! - The name was created, nothing else happened, the account has the name, and every folder was read before these
+//!   events: the account counted the value after its name was created.
+//!
+//! When a folder is created, removed or renamed, the tree forgets the folder with everything below it, and reads it
+//! again if it exists. When only the folder's attributes have changed, the tree looks at the folder alone. Blocks.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound::{Included, Unbounded};
@@ -69,14 +75,16 @@ pub enum Reader<'r> {
     Maker,
     /// A listing: it gives up where folders are to be read for long.
     Listing,
-    /// The thread that reads events between listings: this is set where folders are to be read for long, so that listings do not wait for it.
+    /// The thread that reads events between listings. It sets this flag once reading folders takes long, so that
+    /// listings walk the directory instead of waiting for the thread.
     Background(&'r AtomicBool),
 }
 
 /// Folders that are read for longer than this, and have more than [`FEW`] names, are read for long.
 const LONG: Duration = Duration::from_millis(20);
 
-/// So many names a listing reads at any pace: to walk the directory instead would take longer.
+/// A listing reads up to this many names of folders, however long that takes: a walk of the directory would take
+/// longer.
 const FEW: usize = 1_000;
 
 /// How far one [`Tree::catch_up`] is.
@@ -271,7 +279,7 @@ impl Tree {
         Ok(())
     }
 
-    /// True if the account has what the events of `key` tell.
+    /// Returns true if the account is right about `key` without a look-up: the three kinds of events above.
     fn is_known(&self, key: &str, told: Told) -> bool {
         match told {
             Told::Made => self.is_read && self.account.has(key) == Some(true),
@@ -280,7 +288,8 @@ impl Tree {
         }
     }
 
-    /// Looks at the folder `path` itself, whose attributes have changed. It is read where it could not be before, or cannot be any more.
+    /// Updates the folder `path`, whose attributes have changed: whether it stays without values. A folder that became
+    /// readable or unreadable is read again.
     fn look_at_folder(&mut self, path: &str) {
         match open(&self.dir, path) {
             Ok(_) if path.is_empty() => {}

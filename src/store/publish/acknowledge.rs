@@ -1,11 +1,11 @@
-//! The end of a batch of changes that were made: its names are synced where that is promised, it is appended to the feed of changes, and its
-//! replies are sent.
+//! The end of a batch of applied changes: syncs their names where `--durability disk` promises it, appends the changes
+//! to the feed, and sends the replies.
 //!
-//! Where names are synced, a thread of its own does all of that, so that the publisher makes the next batch while the last
-//! one is on its way to the disk: a commit of the file system's journal then has the names of all that was ready when it
-//! began, and not of every second batch. A batch without such a name is finished at once, unless one before it is not finished: batches
-//! are finished in the order in which they were made. Promises that no change is acknowledged before a sync that began after it was made
-//! has succeeded.
+//! Where names are synced, a thread of its own (the syncer) does all three, while the publisher applies the next batch.
+//! One commit of the file system's journal then has the names of all changes that were ready when it began. A batch
+//! without a name to sync is finished at once, unless an earlier batch is unfinished: batches are finished in the order
+//! in which they were applied. Promises that no change is acknowledged before a sync has succeeded that began after the
+//! change was applied.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ const WAITING: usize = 4;
 
 /// Changes that were made together.
 pub struct Batch {
-    /// How many syncs had failed, as far as the publisher had heard, before the first of them was made.
+    /// The number of failed syncs that the publisher knew of before it applied the first change of the batch.
     failed_before: u64,
     made: Vec<AppliedChange>,
 }
@@ -76,9 +76,12 @@ impl Acknowledger {
         }
     }
 
-    /// Finishes the changes that `work` makes, now or soon. A sync that has failed since the publisher `heard` of so many concerns them.
+    /// Runs `work`, which applies changes, and finishes them: at once where none of them needs a sync and no earlier
+    /// batch waits for one, else on the syncer. `heard` is the number of failed syncs that the publisher knew of before
+    /// `work`. If another sync has failed since, it may have been one of these names: the changes are answered with an
+    /// error.
     pub fn batch(&self, heard: u64, work: impl FnOnce() -> Vec<AppliedChange>) {
-        // Before the work: only the publisher has more to wait for.
+        // Asked before the work: only this thread adds batches, so none can come in between.
         let is_next = self.syncs.unfinished.load(Acquire) == 0;
         let batch = Batch {
             failed_before: heard,
@@ -107,7 +110,7 @@ impl Acknowledger {
         self.syncs.failed.load(Acquire)
     }
 
-    /// Waits until all batches are finished: one of nothing is, behind them.
+    /// Waits until all batches are finished: sends an empty batch behind them, and waits for its reply.
     async fn finish_all(&self) {
         let (reply_to, reply) = batch_reply::channel();
         let nothing = AppliedChange {

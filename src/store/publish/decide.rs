@@ -1,8 +1,9 @@
 //! The one place where a change is decided.
 //!
-//! A change is decided against [`Pending`] first, the table of the changes that are decided and not made yet, and against the files after
-//! that: of two swaps of one version the second finds the first in the table. Then its condition is asked, and last, if nothing else
-//! refuses it, whether there is room. Nothing here changes a file; [`Files`] is what the publisher asks of them.
+//! A change is decided first against [`Pending`], the table of changes that are decided and not applied yet, and then
+//! against the files: of two swaps of one version, the second finds the first in the table. Its precondition is checked
+//! next ([`plan`]: here a 412 is decided), and its room last, only if nothing else refuses the change (507). Nothing
+//! here changes a file; [`Files`] is the publisher's access to them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -29,28 +30,30 @@ pub trait Files {
     fn change_folder(&self, path: &Key<'_>, change: &FolderChange) -> Result<(), Error>;
     /// Writes the file of the value, if `change` has one.
     fn stage(&self, change: &mut ChangeRequest, plan: Plan) -> Result<(), Error>;
-    /// Makes `change`; false if its key no longer stands for the base of `plan`.
+    /// Applies `change`. Returns false if its key no longer has the value that `plan` replaces.
     fn make(&self, change: &mut ChangeRequest, plan: Plan) -> Result<bool, Error>;
-    /// Decides `change` by the files alone, and makes it, as [`Self::make`] does. Where it lacks room, it asks `make_room` once for some.
+    /// Decides `change` by the files alone, and applies it as [`Self::make`] does. If it lacks room, calls `make_room`
+    /// once, and decides again.
     fn make_at_once(
         &self,
         change: &mut ChangeRequest,
         make_room: &mut dyn FnMut(&ChangeRequest) -> bool,
     ) -> MadeAtOnce;
-    /// Removals that make room for `change`, which lacks some; none of them while others are under way that do. `None` where nobody is left who
-    /// could go.
+    /// Returns the removals that make room for `change`: an empty list while earlier removals are being applied that
+    /// make it, and `None` if no value is left that may be evicted.
     fn evictions(&self, _change: &ChangeRequest) -> Option<Vec<ChangeRequest>> {
         None
     }
-    /// The removal of a value that has ended and takes the name of `key`, or that of a folder above.
+    /// Returns the removal of a value that has ended, if its file has the name of `key` or of a folder above `key`.
     fn ended_in_way(&self, _key: &Key<'_>) -> Option<ChangeRequest> {
         None
     }
-    /// The value of `key` was to be created, and is there: that is a use of it.
+    /// Records a use of the value of `key`: a client that wanted to create it was told that it exists.
     fn used(&self, _key: &Key<'_>) {}
-    /// The removals that made room for a change are over.
+    /// Called when the removals that make room for a change have been applied or have failed.
     fn evicted(&self) {}
-    /// A `change` is not made as it was decided, or fails with this error. It has no room any more.
+    /// Called when `change` will not be applied as it was decided, or fails with this error: gives back the room that
+    /// was reserved for it.
     fn withdraw(&self, _change: &mut ChangeRequest, _error: Option<&Error>) {}
     /// The table's answer for `key`.
     fn pending_state(&self, pending: &Pending, key: &Key<'_>) -> PendingState {
@@ -58,19 +61,21 @@ pub trait Files {
     }
 }
 
-/// A change that was decided and made at once: its plan, and what came of that; `None` where it would do nothing.
+/// The result of a change that was decided and applied in one step: its plan and whether that was applied, or `None`
+/// where the change would do nothing.
 pub type MadeAtOnce = Result<Option<(Plan, Result<bool, Error>)>, Error>;
 
 /// The decision about a change.
 pub enum Decision {
     Make(Plan),
-    /// It fails so unless others are removed: there is no room for it, and nothing else refuses it, or a value that has ended is in its way.
+    /// The change fails with this error unless other values are removed first: it lacks room, or a value that has
+    /// ended has its name.
     Blocked(Error),
-    /// It is decided anew once its group is made, which makes room or way for it.
+    /// The change is decided again once its group is applied: the group has the removals that make room for it.
     Anew,
-    /// Earlier changes that are not made yet leave it nothing to do: the files decide once those are made.
+    /// Earlier changes that are not applied yet leave it nothing to do: the files decide once those are applied.
     Later,
-    /// It is decided when it is made.
+    /// The change is decided when it is applied.
     AtOnce,
     /// The change is answered with its group, and, if the frame cancels its record, once that is synced.
     Answer(PublishResult),

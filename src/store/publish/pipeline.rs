@@ -49,7 +49,7 @@ pub struct Pipeline<'a, F, L> {
     /// When the next of them may begin, if there `are_others`: changes since the last.
     pub next_move: Instant,
     are_others: bool,
-    /// The failed syncs of names that it has heard of.
+    /// The number of failed syncs of names that the publisher knows of.
     heard: u64,
 }
 
