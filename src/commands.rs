@@ -1,8 +1,8 @@
-//! The commands that need no server: tokens, hashes, links, what the rules of `--access` say, the check of a journal, and the
-//! request that a server rereads its files.
+//! The commands that need no server: tokens, hashes, links, what the rules of `--access` say, the check of a journal,
+//! and the request that a server rereads its files.
 //!
-//! Each answers text for standard output. Secrets come from files and standard input, never from arguments, which other users
-//! of the machine can see.
+//! Each answers text for standard output. Secrets come from files and standard input, never from arguments, which other
+//! users of the machine can see.
 
 mod explain;
 
@@ -77,8 +77,8 @@ pub enum AccessCommand {
         subject: String,
         /// GET, HEAD, PUT, POST, DELETE, MKCOL, MOVE or COPY
         method: String,
-        /// Path of a value (/a/b), a folder (/a/), /-/watch or /-/metrics, percent-encoded; folders and /-/watch with ?prefix=,
-        /// folders with ?archive=, a value with ?share= for POST
+        /// Path of a value (/a/b), a folder (/a/), /-/watch or /-/metrics, percent-encoded; folders and /-/watch with
+        /// ?prefix=, folders with ?archive=, a value with ?share= for POST
         path: String,
         /// For MOVE and COPY, the path of the destination
         destination: Option<String>,

@@ -1,8 +1,8 @@
 //! Failed authentications: how often a client may fail.
 //!
 //! A client may fail ten times, and once more each second. A bounded number of clients that failed lately is
-//! remembered. When the table is full, other clients that fail are refused too, and a password that is not remembered counts as a
-//! failure until it was checked.
+//! remembered. When the table is full, other clients that fail are refused too, and a password that is not remembered
+//! counts as a failure until it was checked.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,8 +17,8 @@ const BURST: u32 = 10;
 /// The time for which one failure counts.
 const EACH: Duration = Duration::from_secs(1);
 
-/// Refused attempts of a client before its remembered passwords are forgotten: others may share its address, and would learn from what
-/// is refused and what is not.
+/// Refused attempts of a client before its remembered passwords are forgotten: others may share its address, and would
+/// learn from what is refused and what is not.
 const MOST_REFUSED: u32 = 100;
 
 /// Clients remembered: a few megabytes.
@@ -87,7 +87,8 @@ impl Failures {
 }
 
 impl Remembered {
-    /// Forgets old failures if the table is full, at most once in [`EACH`]: it visits all clients. Returns true if it did.
+    /// Forgets old failures if the table is full, at most once in [`EACH`]: it visits all clients. Returns true if it
+    /// did.
     fn make_room(&mut self, now: Instant) -> bool {
         let is_due = self.swept.is_none_or(|swept| now >= swept + EACH);
         if self.debts.len() < MAX_SOURCES || !is_due {

@@ -1,9 +1,11 @@
-//! The credentials of subjects: tokens, hashes of passwords, names of certificates; and signed links, which need no other credentials.
+//! The credentials of subjects: tokens, hashes of passwords, names of certificates; and signed links, which need no
+//! other credentials.
 //!
-//! Passwords are hashed by argon2id, or by bcrypt in files that other programs made. Both take long by design; a hash that
-//! would take far more than others do is refused when it is read. A link is a right to one key, for a time, that is passed on
-//! as a URL: its signature is HMAC-SHA-256 over what the link allows, the key last, so that no two links have one text, and is
-//! compared in constant time. No secret is in a `Debug` output, and that of a link key is read from its file here. Knows no URL.
+//! Passwords are hashed by argon2id, or by bcrypt in files that other programs made. Both take long by design; a hash
+//! that would take far more than others do is refused when it is read. A link is a right to one key, for a time, that
+//! is passed on as a URL: its signature is HMAC-SHA-256 over what the link allows, the key last, so that no two links
+//! have one text, and is compared in constant time. No secret is in a `Debug` output, and that of a link key is read
+//! from its file here. Knows no URL.
 
 use std::fmt::{self, Display};
 use std::fs;
@@ -85,8 +87,8 @@ impl PasswordHash {
         Ok(Self(text.into()))
     }
 
-    /// A hash of `password`: argon2id with 19 MiB, two passes and one lane (OWASP's least), and a salt of its own. `None`
-    /// where the system has no random bytes.
+    /// A hash of `password`: argon2id with 19 MiB, two passes and one lane (OWASP's least), and a salt of its own.
+    /// `None` where the system has no random bytes.
     pub fn make(password: &[u8]) -> Option<Self> {
         let made = Argon2::default().hash_password(password).ok()?;
         Some(Self(made.to_string().into()))
@@ -152,8 +154,8 @@ pub enum Evidence {
 }
 
 impl Evidence {
-    /// A token. The digest of an attacker's token reveals nothing about the digests of valid ones, so the lookup needs no constant
-    /// time.
+    /// A token. The digest of an attacker's token reveals nothing about the digests of valid ones, so the lookup needs
+    /// no constant time.
     pub fn token(token: &[u8]) -> Self {
         Self::Token(Sha256::digest(token).into())
     }
@@ -206,8 +208,8 @@ pub struct LinkKey {
 }
 
 impl LinkKey {
-    /// A key of this secret. Secrets that HMAC takes for one have one text here: it pads a short one with NULs, and has the digest stand
-    /// for a long one (RFC 2104, section 2).
+    /// A key of this secret. Secrets that HMAC takes for one have one text here: it pads a short one with NULs, and has
+    /// the digest stand for a long one (RFC 2104, section 2).
     pub fn new(secret: &[u8], prefix: &str, subject: Option<&str>) -> Self {
         let is_long = secret.len() > BLOCK;
         let digest = is_long.then(|| Sha256::digest(secret));
@@ -223,7 +225,8 @@ impl LinkKey {
         }
     }
 
-    /// The signature of a link with these terms, in base64url; `None` if this key signs no links to the key of the terms.
+    /// The signature of a link with these terms, in base64url; `None` if this key signs no links to the key of the
+    /// terms.
     pub fn sign(&self, terms: &LinkTerms<'_>) -> Option<String> {
         let signature = self.mac(terms)?.finalize().into_bytes();
         Some(URL_SAFE_NO_PAD.encode(signature))

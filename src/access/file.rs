@@ -1,7 +1,7 @@
 //! The file of `--access`: TOML, read whole and checked whole.
 //!
-//! A mistake is reported with its line; an unknown field is a mistake. Secrets are in other files, or are digests and hashes, and no
-//! message has one.
+//! A mistake is reported with its line; an unknown field is a mistake. Secrets are in other files, or are digests and
+//! hashes, and no message has one.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
@@ -117,7 +117,8 @@ impl Reading<'_> {
         for entry in &file.link_key {
             let key = self.link_key(entry)?;
             let name = entry.name.get_ref().as_str();
-            // A link does not sign the name of its key: with another name it would have the prefix and the subject of another key.
+            // A link does not sign the name of its key: with another name it would have the prefix and the subject of
+            // another key.
             if policy.link_keys.values().any(|it| it.secret == key.secret) {
                 let why =
                     "two link keys of one secret: a link of one would count as a link of the other";
@@ -228,9 +229,9 @@ impl Reading<'_> {
         })
     }
 
-    /// Warns of each name in a rule or a link key that no subject has, and of each in a subject that no link key has. Such a name gives no
-    /// client a right. The file is not refused for it: an operator revokes a right by removing the subject or the link key, and the old
-    /// rules would stay in force.
+    /// Warns of each name in a rule or a link key that no subject has, and of each in a subject that no link key has.
+    /// Such a name gives no client a right. The file is not refused for it: an operator revokes a right by removing the
+    /// subject or the link key, and the old rules would stay in force.
     fn check_names(&self, file: &File, policy: &mut Policy) -> Result<(), BadAccess> {
         let reserved = HashSet::from([Rule::EVERY_SUBJECT, Rule::ANONYMOUS]);
         let mut unknown = Vec::new();
@@ -319,7 +320,8 @@ fn text_of(path: &Path) -> Result<String, BadAccess> {
     Ok(text)
 }
 
-/// Refuses a file that every user may write: they could give themselves any right. Warns of a file that every user may read.
+/// Refuses a file that every user may write: they could give themselves any right. Warns of a file that every user may
+/// read.
 fn check_mode(path: &Path) -> Result<(), BadAccess> {
     let mode = rustix::fs::stat(path).map_or(0, |stat| stat.st_mode);
     if mode & 0o002 != 0 {

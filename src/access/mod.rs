@@ -1,8 +1,8 @@
 //! Access control: subjects, their credentials, and their rights.
 //!
-//! Owns the policy that holds now ([`Access`]): read at the start, and replaced whole by a reload. Promises that each request
-//! sees one policy, and that a file which cannot be used leaves the old one. Pure except for the files that it is read from. Knows no
-//! HTTP: only evidence of a client, and a [`Right`] on a key.
+//! Owns the policy that holds now ([`Access`]): read at the start, and replaced whole by a reload. Promises that each
+//! request sees one policy, and that a file which cannot be used leaves the old one. Pure except for the files that it
+//! is read from. Knows no HTTP: only evidence of a client, and a [`Right`] on a key.
 
 mod attempts;
 mod credentials;
@@ -62,8 +62,8 @@ impl Access {
         Arc::clone(&self.policy.borrow())
     }
 
-    /// Replacements of the policy so far. Read it before [`Access::policy`]: what is remembered with it is then never newer
-    /// than it says.
+    /// Replacements of the policy so far. Read it before [`Access::policy`]: what is remembered with it is then never
+    /// newer than it says.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
@@ -75,7 +75,8 @@ impl Access {
         let policy = read?;
         warn(&policy);
         let mut policy = Arc::new(policy);
-        // Those that wait for a replacement find its generation. The old policy is freed when no reactor waits for the lock.
+        // Those that wait for a replacement find its generation. The old policy is freed when no reactor waits for the
+        // lock.
         self.policy.send_modify(|held| {
             std::mem::swap(held, &mut policy);
             self.generation.fetch_add(1, Ordering::Release);

@@ -1,13 +1,13 @@
 //! The checks of passwords, and what is remembered of them.
 //!
-//! Passwords are hashed so that a check takes long by design. Few are checked at once and few wait, so guessing takes neither the
-//! processor nor the memory from others; equal ones share a check, and one name is checked once at a time. A check belongs to the
-//! checker, not to the requests that wait for it: once begun, it keeps its place and counts, even if its clients have left. A check
-//! that has not begun is then dropped.
+//! Passwords are hashed so that a check takes long by design. Few are checked at once and few wait, so guessing takes
+//! neither the processor nor the memory from others; equal ones share a check, and one name is checked once at a time.
+//! A check belongs to the checker, not to the requests that wait for it: once begun, it keeps its place and counts,
+//! even if its clients have left. A check that has not begun is then dropped.
 //!
-//! A check is counted as a failure of its client before it begins, and given back when the password was right. A right password
-//! is remembered for a while, only for the client that sent it: other clients, whose guesses are limited, learn nothing from it. The
-//! remembered tag cannot be turned back into a password, and is useless in another process.
+//! A check is counted as a failure of its client before it begins, and given back when the password was right. A right
+//! password is remembered for a while, only for the client that sent it: other clients, whose guesses are limited,
+//! learn nothing from it. The remembered tag cannot be turned back into a password, and is useless in another process.
 
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -116,8 +116,8 @@ impl Passwords {
             .then(|| evidence(name, hash))
     }
 
-    /// Checks the `password` that `source` sent on the `compute` threads: the future resolves to the evidence that it is right. A
-    /// name that is not known takes as long as one that is.
+    /// Checks the `password` that `source` sent on the `compute` threads: the future resolves to the evidence that it
+    /// is right. A name that is not known takes as long as one that is.
     pub fn check(
         self: &Arc<Self>,
         policy: &Policy,

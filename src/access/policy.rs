@@ -125,7 +125,8 @@ impl Policy {
         }
     }
 
-    /// Adds a subject with its credentials, or returns which of them another subject has already: the policy is then of no use.
+    /// Adds a subject with its credentials, or returns which of them another subject has already: the policy is then of
+    /// no use.
     pub fn add(&mut self, name: &str, credentials: Credentials) -> Result<(), &'static str> {
         let subject = Arc::new(Subject {
             name: name.into(),
@@ -176,15 +177,15 @@ impl Policy {
         found.map(|name| Evidence::Certificate(name.into()))
     }
 
-    /// A hash that the password of an unknown name is held against, so that it takes as long as one of a known name; `None`
-    /// where no subject has a password.
+    /// A hash that the password of an unknown name is held against, so that it takes as long as one of a known name;
+    /// `None` where no subject has a password.
     pub fn stand_in(&self) -> Option<&PasswordHash> {
         let first = self.passwords.iter().min_by_key(|(name, _)| *name);
         first.map(|(_, hash)| hash)
     }
 
-    /// The subject of a client with a link of the key `by`, with these terms and this `signature`, at the time `now`: it may do what the
-    /// link says, and nothing else.
+    /// The subject of a client with a link of the key `by`, with these terms and this `signature`, at the time `now`:
+    /// it may do what the link says, and nothing else.
     pub fn by_link(
         &self,
         by: &str,
@@ -221,8 +222,8 @@ impl Policy {
         Some(signature)
     }
 
-    /// The keys to which the server signs links for `subject` at the time `now`, where it may read them, and the longest that such a link
-    /// lasts.
+    /// The keys to which the server signs links for `subject` at the time `now`, where it may read them, and the
+    /// longest that such a link lasts.
     pub fn shared(&self, subject: &Subject, now: SystemTime) -> Option<(Prefixes, Duration)> {
         let link_key = self.link_keys.get(self.shares.get(&subject.name)?)?;
         let of_key = Prefixes::new([&*link_key.prefix]);
@@ -236,8 +237,8 @@ impl Policy {
         Some((shared, link_key.lasts))
     }
 
-    /// The first rule that allows `right` on `key` to the subject `name`, or to anonymous clients; on any key that begins so, if it
-    /// `is_prefix`.
+    /// The first rule that allows `right` on `key` to the subject `name`, or to anonymous clients; on any key that
+    /// begins so, if it `is_prefix`.
     pub fn deciding(
         &self,
         name: Option<&str>,
@@ -371,7 +372,8 @@ impl Grant {
         &self.keys[right as usize]
     }
 
-    /// The answer where `key`, which may be created and not replaced, has a value. The first rule of the file that says one counts.
+    /// The answer where `key`, which may be created and not replaced, has a value. The first rule of the file that says
+    /// one counts.
     pub fn existing(&self, key: &str) -> Existing {
         let mut said = self.existing.iter();
         let said = said.find(|(prefix, _)| key.starts_with(&**prefix));

@@ -1,7 +1,7 @@
 //! `access explain`: the rules of an access file that decide a request, a line for each right that it asks for.
 //!
-//! Promises the decision of the server on the request. One that goes on to values whose keys it does not name is decided again for
-//! each of these, which a line says.
+//! Promises the decision of the server on the request. One that goes on to values whose keys it does not name is
+//! decided again for each of these, which a line says.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -51,8 +51,8 @@ const LIST: &[Right] = &[Right::List];
 /// A PUT: without the right to replace it creates.
 const STORE: &[Right] = &[Right::Write, Right::Create];
 
-/// Reports the rules of `file` that decide whether `who` may do `method` with `target` and the `destination`, a line for each right;
-/// returns true if the request is allowed.
+/// Reports the rules of `file` that decide whether `who` may do `method` with `target` and the `destination`, a line
+/// for each right; returns true if the request is allowed.
 pub fn explain_access(
     file: &Path,
     who: &str,

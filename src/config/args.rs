@@ -1,8 +1,9 @@
 //! The command line: the options and commands as they were typed, with the environment and the configuration file.
 //!
-//! The command line wins over the environment, and both win over the file. The file's options are put before those on the
-//! command line, and all are parsed as one; an option that is given elsewhere is left out of the file's, so that one which
-//! does not repeat stands there once. Of the system only the configuration file is read, and whether the last word is a directory.
+//! The command line wins over the environment, and both win over the file. The file's options are put before those on
+//! the command line, and all are parsed as one; an option that is given elsewhere is left out of the file's, so that
+//! one which does not repeat stands there once. Of the system only the configuration file is read, and whether the last
+//! word is a directory.
 
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -32,9 +33,9 @@ const NO_FILE: &str = "there is no file to check: name one, or set DATA_SERVER_C
 /// A small, fast key-value file server over HTTP.
 ///
 /// Serves the files of one directory as the values of a key-value store: PUT /key stores a value, GET /key answers it,
-/// DELETE /key removes it, MOVE and COPY rename and copy a value or a folder, MKCOL makes a folder, GET / lists the keys. A
-/// key is the path of a file in it; files placed, edited or removed by hand are seen at once. A value is whole or absent at
-/// every moment, and an acknowledged write stays.
+/// DELETE /key removes it, MOVE and COPY rename and copy a value or a folder, MKCOL makes a folder, GET / lists the
+/// keys. A key is the path of a file in it; files placed, edited or removed by hand are seen at once. A value is whole
+/// or absent at every moment, and an acknowledged write stays.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "data-server", version, max_term_width = 100)]
 #[command(
@@ -128,8 +129,8 @@ pub enum Commands {
     /// Test an S3 store at length, through every endpoint, and print a line for each check; exits with 0 if it can be
     /// served, else 1
     CheckStore(Box<S3Store>),
-    /// Print what bounds hold, how old it is, and what would go next, changing nothing; the bounds are those given here,
-    /// else those of the configuration file
+    /// Print what bounds hold, how old it is, and what would go next, changing nothing; the bounds are those given
+    /// here, else those of the configuration file
     Bounds {
         /// Directory of the values
         dir: PathBuf,
@@ -176,8 +177,8 @@ pub struct Health {
 }
 
 impl Health {
-    /// The certificates that are accepted. A server that is found by its own options is on this machine, and its certificate is for
-    /// another name than the loopback address.
+    /// The certificates that are accepted. A server that is found by its own options is on this machine, and its
+    /// certificate is for another name than the loopback address.
     pub fn trust(&self) -> Trust {
         match &self.ca {
             Some(file) => Trust::File(file.clone()),
@@ -227,7 +228,8 @@ impl Args {
         let words: Vec<OsString> = words.into_iter().collect();
         let command = Self::described();
         let misuse = |error: clap::Error| UsageError::Wrong(misuse(&error, &command, &words));
-        // Finds out which options are given where. Its errors are reported below, where the file's options are known too.
+        // Finds out which options are given where. Its errors are reported below, where the file's options are known
+        // too.
         let lenient = command.clone().ignore_errors(true);
         let given = lenient
             .try_get_matches_from(&words)

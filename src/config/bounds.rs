@@ -1,4 +1,5 @@
-//! Options of what the directory keeps: its bounds, each a table of the configuration file or the same table on the command line.
+//! Options of what the directory keeps: its bounds, each a table of the configuration file or the same table on the
+//! command line.
 
 use std::time::Duration;
 
@@ -18,9 +19,9 @@ pub struct BoundOptions {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_size: Option<ByteSize>,
 
-    /// Bound of the values below a prefix, as a table of TOML, in the file `[[bound]]`: prefix (with {name}/, each name has its own),
-    /// max-size, max-keys, max-age (since the last use, or with of = "write"), full = "evict" (default) or "refuse"
-    /// (507), min-age (what was used since is spared by eviction ahead of need; default 1h)
+    /// Bound of the values below a prefix, as a table of TOML, in the file `[[bound]]`: prefix (with {name}/, each name
+    /// has its own), max-size, max-keys, max-age (since the last use, or with of = "write"), full = "evict" (default)
+    /// or "refuse" (507), min-age (what was used since is spared by eviction ahead of need; default 1h)
     #[arg(long, value_name = "TABLE", value_parser = bound)]
     bound: Vec<Bound>,
 

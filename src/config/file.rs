@@ -1,9 +1,10 @@
-//! The configuration file, and the faults of options: each message begins with the option and advises what to give instead.
+//! The configuration file, and the faults of options: each message begins with the option and advises what to give
+//! instead.
 //!
-//! The file is TOML, whose keys are the long names of options. Each entry becomes the words that would give the option on the
-//! command line, so an option is defined in one place and checked in one way. An entry that is no option, or whose value the
-//! option refuses, is reported with its line. The options come from the command that clap builds. A table of an
-//! array of tables, as `[[bound]]`, is the value of an option, too: its entries in one line.
+//! The file is TOML, whose keys are the long names of options. Each entry becomes the words that would give the option
+//! on the command line, so an option is defined in one place and checked in one way. An entry that is no option, or
+//! whose value the option refuses, is reported with its line. The options come from the command that clap builds. A
+//! table of an array of tables, as `[[bound]]`, is the value of an option, too: its entries in one line.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
@@ -181,7 +182,8 @@ fn option<'a>(command: &'a Command, name: &str) -> Result<&'a Arg, String> {
     })
 }
 
-/// The folder that paths in the file at `path` are relative to; the working directory for a file that comes through a descriptor.
+/// The folder that paths in the file at `path` are relative to; the working directory for a file that comes through a
+/// descriptor.
 fn folder(path: &Path) -> PathBuf {
     let is_stream = ["/dev", "/proc"].iter().any(|of| path.starts_with(of));
     let above = path.parent().filter(|_| !is_stream);

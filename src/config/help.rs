@@ -1,6 +1,7 @@
 //! Texts for people: the help, the manual page, the completions, and warnings about options without effect.
 //!
-//! Owns which options the short help has, and the variable of each option. It defines no option: the options come from the command that clap builds.
+//! Owns which options the short help has, and the variable of each option. It defines no option: the options come from
+//! the command that clap builds.
 
 use std::env;
 use std::fmt::Write as _;
@@ -128,8 +129,8 @@ fn shortened(option: Arg) -> Arg {
 
 /// Faults of the generated completions, and their replacements.
 const MENDS: [(&str, &str); 4] = [
-    // bash: where the program's name has a hyphen, the state behind a command has two names, and nothing is completed there
-    // (https://github.com/clap-rs/clap/issues/6421).
+    // bash: where the program's name has a hyphen, the state behind a command has two names, and nothing is completed
+    // there (https://github.com/clap-rs/clap/issues/6421).
     ("data__subcmd__server", "data__server"),
     // bash: in --durability=disk the = is a word of its own.
     (

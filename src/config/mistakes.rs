@@ -1,4 +1,5 @@
-//! Messages about a wrong command line: with the word that was probably meant, or what to give instead. Words with a meaning.
+//! Messages about a wrong command line: with the word that was probably meant, or what to give instead. Words with a
+//! meaning.
 
 use std::env;
 use std::ffi::OsString;

@@ -1,8 +1,8 @@
 //! The options as the user typed them ([`Args`]), and what they mean together ([`Config`]).
 //!
 //! Parsing touches nothing of the system but the configuration file; [`Config::try_from`] checks and completes it. The
-//! options stand in one file for each subject, and the only option of a subject in `args`; the type that they become belongs
-//! to the module that it configures, so no such module knows this one.
+//! options stand in one file for each subject, and the only option of a subject in `args`; the type that they become
+//! belongs to the module that it configures, so no such module knows this one.
 
 mod args;
 mod bounds;
@@ -83,7 +83,8 @@ impl fmt::Display for Values {
 }
 
 impl Values {
-    /// The directories that are written to: the directories of the values and of the journal, or the spool of uploads to an S3 store.
+    /// The directories that are written to: the directories of the values and of the journal, or the spool of uploads
+    /// to an S3 store.
     fn directories(&self) -> Vec<PathBuf> {
         match self {
             Self::Directory(directory, options) => std::iter::once(&directory.path)
@@ -106,7 +107,8 @@ impl TryFrom<Args> for Config {
 }
 
 impl Config {
-    /// A task that is not to serve, such as asking another server, listens nowhere: its options need not fit a server that does.
+    /// A task that is not to serve, such as asking another server, listens nowhere: its options need not fit a server
+    /// that does.
     fn checked(args: Args, is_to_serve: bool) -> Result<Self, ConfigError> {
         let (network, storage) = (args.network, args.storage);
         let s3 = match args.command {

@@ -1,9 +1,9 @@
-//! Options of the sockets and the threads that serve them: where to listen, how many connections there are, how long clients
-//! may take, and how the descriptors of the process are divided.
+//! Options of the sockets and the threads that serve them: where to listen, how many connections there are, how long
+//! clients may take, and how the descriptors of the process are divided.
 //!
-//! A place to listen at is typed as ADDRESS:PORT, `unix:PATH` or `fd:N`, behind what says that TLS or the PROXY protocol is
-//! spoken there. The descriptors are divided among the server itself, values that are kept open, the files of requests under
-//! way, and connections.
+//! A place to listen at is typed as ADDRESS:PORT, `unix:PATH` or `fd:N`, behind what says that TLS or the PROXY
+//! protocol is spoken there. The descriptors are divided among the server itself, values that are kept open, the files
+//! of requests under way, and connections.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::num::NonZeroU32;
@@ -24,8 +24,8 @@ const DEFAULT: &str = "127.0.0.1:8080";
 /// The prefix of the number of a descriptor.
 const FD: &str = "fd:";
 
-/// Descriptors of any server: standard streams, the runtime of signals, the socket of `reload`, the directory, a listener that was
-/// passed.
+/// Descriptors of any server: standard streams, the runtime of signals, the socket of `reload`, the directory, a
+/// listener that was passed.
 const BASE: u64 = 16;
 
 /// Descriptors of a reactor: its runtime, and the pipe that it sends long values through.
@@ -329,7 +329,8 @@ pub struct DescriptorLimitError {
 }
 
 impl Descriptors {
-    /// The division of `limit` for a server with `reactors` reactors, of which `acceptors` accept at each of `places` listeners.
+    /// The division of `limit` for a server with `reactors` reactors, of which `acceptors` accept at each of `places`
+    /// listeners.
     fn within(
         limit: u64,
         reactors: usize,

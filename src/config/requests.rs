@@ -1,7 +1,7 @@
 //! Options of how requests are answered and logged, and of the log.
 //!
-//! They become the configuration of the service and of the log. A value that an option does not take is refused here, with
-//! what to give instead.
+//! They become the configuration of the service and of the log. A value that an option does not take is refused here,
+//! with what to give instead.
 
 use std::fmt::Display;
 use std::io::IsTerminal as _;
@@ -49,7 +49,8 @@ pub struct Protocol {
         value_parser = one_of([("on", true), ("off", false)]))]
     interim: bool,
 
-    /// Refuse PUT, DELETE and all else that changes values or folders; the directory must exist, and may be on a read-only file system
+    /// Refuse PUT, DELETE and all else that changes values or folders; the directory must exist, and may be on a
+    /// read-only file system
     #[arg(long)]
     read_only: bool,
 
@@ -71,21 +72,21 @@ pub struct Protocol {
     #[arg(long, value_name = "VALUE", default_value = CACHE_CONTROL)]
     cache_control: String,
 
-    /// Field of a PUT to keep with its value, and to send with it, such as x-artifact-tag; all kept fields of a value have
-    /// at most 2 KiB; repeat for more [default: none]
+    /// Field of a PUT to keep with its value, and to send with it, such as x-artifact-tag; all kept fields of a value
+    /// have at most 2 KiB; repeat for more [default: none]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     keep_field: Vec<String>,
 
-    /// Keys that are named after their values, as a table of TOML, in the file `[[content]]`: a prefix, and
-    /// name = "sha256": the last segment of such a key is the SHA-256 of its value, else PUT is answered 400; repeat for more
+    /// Keys that are named after their values, as a table of TOML, in the file `[[content]]`: a prefix, and name =
+    /// "sha256": the last segment of such a key is the SHA-256 of its value, else PUT is answered 400; repeat for more
     /// [default: none]
     #[arg(long, value_name = "TABLE", value_parser = named_by_sha256)]
     content: Vec<String>,
 
-    /// Folder that is a site, as a table of TOML, in the file `[[site]]`: its prefix ('' is the root), index (the value that a folder
-    /// is opened as, instead of its listing; default "index.html"), scripts = true (its pages run scripts, which may do on this
-    /// server what their reader may: give it a host name of its own); siblings .br, .zst and .gz go to clients that take
-    /// them; repeat for more [default: none]
+    /// Folder that is a site, as a table of TOML, in the file `[[site]]`: its prefix ('' is the root), index (the value
+    /// that a folder is opened as, instead of its listing; default "index.html"), scripts = true (its pages run
+    /// scripts, which may do on this server what their reader may: give it a host name of its own); siblings .br, .zst
+    /// and .gz go to clients that take them; repeat for more [default: none]
     #[arg(long, value_name = "TABLE", value_parser = site)]
     site: Vec<Site>,
 
@@ -99,8 +100,8 @@ pub struct Protocol {
     #[arg(long, value_name = "ORIGIN", value_delimiter = ',')]
     cors_origin: Vec<String>,
 
-    /// Network or address of a proxy, or unix for the proxies on a unix socket, whose Forwarded or X-Forwarded-For names
-    /// the client, and whose X-Forwarded-Proto, -Host and -Prefix the address of this server; repeat for more
+    /// Network or address of a proxy, or unix for the proxies on a unix socket, whose Forwarded or X-Forwarded-For
+    /// names the client, and whose X-Forwarded-Proto, -Host and -Prefix the address of this server; repeat for more
     /// [default: none]
     #[arg(long, value_name = "NET", value_delimiter = ',')]
     trusted_proxy: Vec<String>,
@@ -172,8 +173,8 @@ impl Protocol {
         Ok(hosts)
     }
 
-    /// With `staging`: the bytes that may be staged at once, if that is bounded, for no longer value can ever be stored; and how
-    /// long an unfinished upload is kept.
+    /// With `staging`: the bytes that may be staged at once, if that is bounded, for no longer value can ever be
+    /// stored; and how long an unfinished upload is kept.
     pub fn service_config(
         self,
         logs: RequestLogs,

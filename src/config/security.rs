@@ -1,5 +1,5 @@
-//! Security: the options of TLS, the rights that a process with these options keeps, and which listeners are allowed without an
-//! access file.
+//! Security: the options of TLS, the rights that a process with these options keeps, and which listeners are allowed
+//! without an access file.
 //!
 //! Pure data: `sandbox` gives up the rights. The server adds the rights that an S3 store needs, which depend on the
 //! environment.
@@ -32,8 +32,8 @@ impl ListenConfig {
         self.at.iter().chain(&self.admin).any(|at| at.by_tls)
     }
 
-    /// Refuses a listener on which other machines could change values, unless access control guards it (`is_guarded`) or the
-    /// options allow this explicitly. Refuses clients at the socket of `--admin`, which has no authentication.
+    /// Refuses a listener on which other machines could change values, unless access control guards it (`is_guarded`)
+    /// or the options allow this explicitly. Refuses clients at the socket of `--admin`, which has no authentication.
     pub fn check_exposure(&self, is_guarded: bool) -> Result<(), ConfigError> {
         let is_admin = |listen: &&Listen| self.admin.iter().any(|admin| admin.at == listen.at);
         let mut sockets = self
@@ -171,7 +171,8 @@ pub fn allowed(
     }
 }
 
-/// The ports of the listeners, if they are known. Where reactors share a port that the kernel picks for the first of them, it is not.
+/// The ports of the listeners, if they are known. Where reactors share a port that the kernel picks for the first of
+/// them, it is not.
 fn ports(listen: &ListenConfig) -> Option<Vec<u16>> {
     let places = listen.at.iter().chain(&listen.admin);
     let ports = places.filter_map(|place| match place.at {

@@ -1,6 +1,7 @@
 //! Options of the store: a directory, or a bucket of an S3 store in its place.
 //!
-//! Each becomes the settings that the store is opened with. An option of how values lie in a directory is refused beside `--store`.
+//! Each becomes the settings that the store is opened with. An option of how values lie in a directory is refused
+//! beside `--store`.
 
 use std::env;
 use std::num::{NonZeroU32, NonZeroU64};
@@ -26,7 +27,8 @@ use crate::store::{self, Durability, StagingBounds};
 pub struct DirectoryConfig {
     /// Its path.
     pub path: PathBuf,
-    /// True if the path was given, by an option or in the environment; the default directory has to belong to this user.
+    /// True if the path was given, by an option or in the environment; the default directory has to belong to this
+    /// user.
     pub is_named: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Logging: structured events on standard error, as text or JSON. Installed once, by `main`.
 //!
-//! Logging never waits for the reader of standard error and never fails: the lines are made here, and `queue` has them written
-//! by a thread of its own. A panic is an event of the log too.
+//! Logging never waits for the reader of standard error and never fails: the lines are made here, and `queue` has them
+//! written by a thread of its own. A panic is an event of the log too.
 
 mod queue;
 mod throttle;
@@ -156,7 +156,8 @@ impl<S: Subscriber> Layer<S> for Lines {
     }
 }
 
-/// The fields of an event, after the beginning of the line: `message name="text" name=1`, or in JSON `"message":"text","name":1`.
+/// The fields of an event, after the beginning of the line: `message name="text" name=1`, or in JSON
+/// `"message":"text","name":1`.
 struct Fields<'a> {
     line: &'a mut Vec<u8>,
     is_json: bool,

@@ -1,8 +1,8 @@
 //! The lines that wait to be written, and the thread that writes them to standard error.
 //!
-//! Adding a line never waits for a write. A line that finds no room, and a line that standard error refuses, is lost and
-//! counted in [`LOG_LINES_LOST`]. Lines are written in the order in which they were added. Memory is bounded: at most
-//! [`ROOM`] bytes wait while as many are being written.
+//! Adding a line never waits for a write. A line that finds no room, and a line that standard error refuses, is lost
+//! and counted in [`LOG_LINES_LOST`]. Lines are written in the order in which they were added. Memory is bounded: at
+//! most [`ROOM`] bytes wait while as many are being written.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,8 +20,8 @@ pub const ROOM: usize = 4 << 20;
 /// Beyond [`ROOM`], for the line that says how many were lost.
 pub const HEADROOM: usize = 1 << 10;
 
-/// The least time between two writes, unless [`BATCH`] bytes wait: waking the thread for each line would be the largest cost of a
-/// request. A line after a pause is written at once.
+/// The least time between two writes, unless [`BATCH`] bytes wait: waking the thread for each line would be the largest
+/// cost of a request. A line after a pause is written at once.
 const GATHER: Duration = Duration::from_millis(10);
 
 /// Flush threshold in bytes, and the capacity that an empty buffer keeps.

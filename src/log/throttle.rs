@@ -1,5 +1,6 @@
-//! A limit of lines that any client can cause: at most one of each kind in a second. The line has the number of lines left out since the
-//! last. Without it a client could fill the log, and the queue of its lines, from which others would then be lost.
+//! A limit of lines that any client can cause: at most one of each kind in a second. The line has the number of lines
+//! left out since the last. Without it a client could fill the log, and the queue of its lines, from which others would
+//! then be lost.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};

@@ -179,8 +179,8 @@ impl SharedHistogram {
     }
 }
 
-/// Resident memory of the process, in bytes. Like the other figures of the process, it comes from `/proc`, which waits for no device,
-/// and is 0 where it cannot be read: a scrape has no use for an error.
+/// Resident memory of the process, in bytes. Like the other figures of the process, it comes from `/proc`, which waits
+/// for no device, and is 0 where it cannot be read: a scrape has no use for an error.
 pub fn resident_bytes() -> u64 {
     // proc_pid_statm(5): the second number is the resident pages.
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
@@ -188,7 +188,8 @@ pub fn resident_bytes() -> u64 {
     pages.unwrap_or(0) * rustix::param::page_size() as u64
 }
 
-/// Open descriptors of the process. Since Linux 6.2 the directory's size is their number; before, they are counted one by one.
+/// Open descriptors of the process. Since Linux 6.2 the directory's size is their number; before, they are counted one
+/// by one.
 pub fn open_descriptors() -> u64 {
     const DIR: &str = "/proc/self/fd";
     match std::fs::metadata(DIR).map(|dir| dir.len()) {
@@ -210,8 +211,8 @@ pub fn process_start() -> f64 {
     age().map_or(now, |age| now - age)
 }
 
-/// Seconds since the process was started. `proc_pid_stat(5)`: the 22nd field, in ticks since the boot; the 2nd is a name in
-/// brackets that may hold anything.
+/// Seconds since the process was started. `proc_pid_stat(5)`: the 22nd field, in ticks since the boot; the 2nd is a
+/// name in brackets that may hold anything.
 fn age() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     let ticks: f64 = stat.rsplit_once(')')?.1.split(' ').nth(20)?.parse().ok()?;

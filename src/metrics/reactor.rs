@@ -109,8 +109,8 @@ pub struct AcceptCounters {
     pub accepted: Counter,
     /// Attempts to accept that failed when it was the reactor's turn.
     pub errors: Counter,
-    /// Connections closed at once when it was the reactor's turn: their client had too many. The reactor counts those whose
-    /// client it learns from a proxy.
+    /// Connections closed at once when it was the reactor's turn: their client had too many. The reactor counts those
+    /// whose client it learns from a proxy.
     pub refused: SharedCounter,
 }
 

@@ -1,5 +1,5 @@
-//! The contract of the engine: what a store is reached with, what is asked of it, what it answers, and what it was seen to
-//! do: the report of a trial, and the promises that follow from it. Sends nothing and knows no request.
+//! The contract of the engine: what a store is reached with, what is asked of it, what it answers, and what it was seen
+//! to do: the report of a trial, and the promises that follow from it. Sends nothing and knows no request.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,8 +11,8 @@ use crate::value::{Current, Error};
 
 pub use crate::value::WriteCondition;
 
-/// The settings that an S3 store is reached with. Credentials are not among them: they come from the environment, files or metadata
-/// services.
+/// The settings that an S3 store is reached with. Credentials are not among them: they come from the environment, files
+/// or metadata services.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The objects that are the values.
@@ -29,7 +29,8 @@ pub struct Settings {
     pub timeout: Duration,
     /// Connections to the store at most, for each reactor.
     pub connections: usize,
-    /// A store that does not honour conditions on writes is refused at the start; else writes with conditions are refused.
+    /// A store that does not honour conditions on writes is refused at the start; else writes with conditions are
+    /// refused.
     pub requires_conditions: bool,
     /// The directory of uploads of unknown length, until they can be sent.
     pub spool: PathBuf,

@@ -1,9 +1,9 @@
 //! The S3 engine: the objects of a bucket as values, through any server that speaks S3.
 //!
-//! [`S3`] is one for the process; each reactor sends its requests through its own [`Gateway`]. Nothing is cached, and no
-//! whole value is held in memory beyond 64 KiB. What the store promises of a write is what it was seen to do at the start.
-//! `transport` sends a request and knows no value, `objects` makes values of objects, `trial` finds out what a store does.
-//! It knows nothing of the HTTP that clients speak.
+//! [`S3`] is one for the process; each reactor sends its requests through its own [`Gateway`]. Nothing is cached, and
+//! no whole value is held in memory beyond 64 KiB. What the store promises of a write is what it was seen to do at the
+//! start. `transport` sends a request and knows no value, `objects` makes values of objects, `trial` finds out what a
+//! store does. It knows nothing of the HTTP that clients speak.
 
 mod contract;
 mod objects;

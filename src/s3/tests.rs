@@ -1,4 +1,5 @@
-//! The engine against a real store, and against one that fails as told: each file tests one part of it, with what is here.
+//! The engine against a real store, and against one that fails as told: each file tests one part of it, with what is
+//! here.
 
 mod faults;
 mod listings;

@@ -1,7 +1,7 @@
 //! Changes of a value under the preconditions of a request.
 //!
-//! A condition that the store can decide goes there with the change. Any other is decided here, for the version that a HEAD shows, and
-//! the change names that version; where the value is another one by then, all begins again.
+//! A condition that the store can decide goes there with the change. Any other is decided here, for the version that a
+//! HEAD shows, and the change names that version; where the value is another one by then, all begins again.
 
 use super::Gateway;
 use super::upload::{RemoteUpload, is_long};

@@ -1,8 +1,9 @@
 //! Copies and moves of objects.
 //!
-//! A short value goes through this server, as a GET of one version and a PUT, whose preconditions are kept as those of any PUT. A longer
-//! one is copied by the store itself (`CopyObject`), without a condition on what it replaces: no copy waits for one connection to the store
-//! while it holds another. A move is a copy and a removal of the version that was copied.
+//! A short value goes through this server, as a GET of one version and a PUT, whose preconditions are kept as those of
+//! any PUT. A longer one is copied by the store itself (`CopyObject`), without a condition on what it replaces: no copy
+//! waits for one connection to the store while it holds another. A move is a copy and a removal of the version that was
+//! copied.
 
 use std::future::poll_fn;
 
@@ -29,8 +30,8 @@ const UNCONDITIONAL: Error = Error::NotSupported {
 };
 
 impl Gateway {
-    /// Copies `value` to the key `to`, under the preconditions of `head`: its entity tag there, and whether the key had no value just
-    /// before; `None` where the value is another one by now.
+    /// Copies `value` to the key `to`, under the preconditions of `head`: its entity tag there, and whether the key had
+    /// no value just before; `None` where the value is another one by now.
     pub async fn copy(
         &self,
         value: &mut RemoteValue,

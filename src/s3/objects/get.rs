@@ -1,7 +1,7 @@
 //! The answer to a read of an object: its metadata, and its bytes or a range of them.
 //!
-//! Nothing is read ahead but what the connection holds. An answer that breaks off is resumed where it ended, by a request for the
-//! rest of the same version; a few times, and then the body ends with an error.
+//! Nothing is read ahead but what the connection holds. An answer that breaks off is resumed where it ended, by a
+//! request for the rest of the same version; a few times, and then the body ends with an error.
 
 use std::ops::Range;
 use std::pin::Pin;
@@ -66,7 +66,8 @@ impl Gateway {
         answer.map(|answer| meta(&answer, None)).transpose()
     }
 
-    /// The object of `call`, a GET, or the bytes `range` of it; `None` where there is none, or another version than `only`.
+    /// The object of `call`, a GET, or the bytes `range` of it; `None` where there is none, or another version than
+    /// `only`.
     pub async fn get(
         &self,
         call: Call,
@@ -172,8 +173,8 @@ pub struct RemoteBody {
 }
 
 impl RemoteBody {
-    /// The bytes `left` of the version `etag` of what `call` names, which `answer` brings; without one the store is asked for them when
-    /// they are first polled for.
+    /// The bytes `left` of the version `etag` of what `call` names, which `answer` brings; without one the store is
+    /// asked for them when they are first polled for.
     pub fn new(
         client: &Arc<Client>,
         call: Call,

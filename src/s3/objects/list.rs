@@ -1,7 +1,7 @@
 //! One page of the keys, made of as many pages of the store as it takes.
 //!
-//! The store lists in byte order, folders and keys each by themselves; here they become one order. Items that may not be seen
-//! are not asked for. An item whose name is no key is left out.
+//! The store lists in byte order, folders and keys each by themselves; here they become one order. Items that may not
+//! be seen are not asked for. An item whose name is no key is left out.
 
 use std::time::SystemTime;
 

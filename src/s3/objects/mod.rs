@@ -1,7 +1,7 @@
 //! Values as objects: the [`Gateway`] of a reactor reads, writes, removes and lists them.
 //!
-//! A value is read and listed as the store has it at that moment: nothing is cached. A condition is decided by the store, and
-//! is refused where the store was not seen to keep it.
+//! A value is read and listed as the store has it at that moment: nothing is cached. A condition is decided by the
+//! store, and is refused where the store was not seen to keep it.
 
 pub mod conditional;
 pub mod copy;
@@ -31,7 +31,8 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Removes the value of `key`, of the version with the entity tag `only` where one is given; false when there was none.
+    /// Removes the value of `key`, of the version with the entity tag `only` where one is given; false when there was
+    /// none.
     pub async fn delete(&self, key: &Key<'_>, only: Option<&str>) -> Result<bool, Error> {
         if only.is_some() {
             self.shared.promises.for_delete()?;

@@ -1,7 +1,7 @@
 //! A value that is longer than one request may carry: sent in parts, which the store joins when the last has arrived.
 //!
-//! Until then there is nothing but parts, and those are removed on every way out: dropped, it has the store forget them. A
-//! part is sent once.
+//! Until then there is nothing but parts, and those are removed on every way out: dropped, it has the store forget
+//! them. A part is sent once.
 
 use std::sync::Arc;
 
@@ -66,8 +66,8 @@ impl Multipart {
             .with_static("x-amz-checksum-type", "FULL_OBJECT")
             .with_query(&[("uploads", "")]);
         request.method = Method::POST;
-        // An upload that is begun twice stays, unseen and without parts. It cannot be told from one that another server has begun
-        // and is about to use: a list of uploads has neither their metadata nor who asked for them.
+        // An upload that is begun twice stays, unseen and without parts. It cannot be told from one that another server
+        // has begun and is about to use: a list of uploads has neither their metadata nor who asked for them.
         let answer = client.repeat(&request, client.deadline()).await;
         let body = answer
             .map_err(Failure::error)?

@@ -1,7 +1,8 @@
 //! Writing an object by one request, whose body is in memory or comes piece by piece.
 //!
-//! A write is sent again only where the store says that it was not made, which is not always so. Each one carries a nonce of its own,
-//! which is kept with the object: it tells whether the write was made. Where that stays unknown, the error says so.
+//! A write is sent again only where the store says that it was not made, which is not always so. Each one carries a
+//! nonce of its own, which is kept with the object: it tells whether the write was made. Where that stays unknown, the
+//! error says so.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -66,9 +67,9 @@ impl Write<'_> {
         }
     }
 
-    /// Finds the outcome of the write, whose last try ended with `failure`, where a try `may_be_made`. The object's nonce proves that the
-    /// write was made. `failure` proves that it was not made while the object is still one that the write may replace; otherwise the
-    /// write may have been made and then replaced.
+    /// Finds the outcome of the write, whose last try ended with `failure`, where a try `may_be_made`. The object's
+    /// nonce proves that the write was made. `failure` proves that it was not made while the object is still one that
+    /// the write may replace; otherwise the write may have been made and then replaced.
     async fn settle(
         &self,
         until: Instant,
@@ -109,7 +110,8 @@ impl Write<'_> {
     }
 }
 
-/// The entity tag of a write that the store says that it has made. An answer without one may be the word of another program.
+/// The entity tag of a write that the store says that it has made. An answer without one may be the word of another
+/// program.
 pub fn written(answer: &Answer) -> Result<String, Failure> {
     let etag = text(&answer.headers, &ETAG).map(str::to_owned);
     etag.ok_or_else(|| Failure::MaybeDone("a write has no entity tag".to_owned()))

@@ -1,9 +1,9 @@
 //! A value on its way to the store.
 //!
-//! A short one is gathered in memory and sent at once. A longer one of known length goes on to the store as it comes, in one
-//! request or in parts. One whose length or condition is known only at its end is kept in a file without a name until then: the disk
-//! threads write and read it, one piece at a time, and the system frees it when it is closed, also when the process is killed.
-//! Dropped, an upload leaves what was there, and nothing else.
+//! A short one is gathered in memory and sent at once. A longer one of known length goes on to the store as it comes,
+//! in one request or in parts. One whose length or condition is known only at its end is kept in a file without a name
+//! until then: the disk threads write and read it, one piece at a time, and the system frees it when it is closed, also
+//! when the process is killed. Dropped, an upload leaves what was there, and nothing else.
 
 use std::fs::File;
 use std::path::Path;
@@ -56,8 +56,8 @@ pub fn is_long(len: Option<u64>) -> bool {
 }
 
 impl Gateway {
-    /// Begins to receive the value of `key` that `head` announces. Without the `condition` of its publishing it is kept until that is
-    /// known.
+    /// Begins to receive the value of `key` that `head` announces. Without the `condition` of its publishing it is kept
+    /// until that is known.
     pub async fn upload(
         &self,
         key: &Key<'_>,
@@ -127,8 +127,8 @@ impl RemoteUpload {
             return Ok(());
         }
         while !data.is_empty() {
-            // A run of its own would keep all that was received with it, of each of many uploads. Where nothing is known of the
-            // length, a short value does not take the room of a long one.
+            // A run of its own would keep all that was received with it, of each of many uploads. Where nothing is
+            // known of the length, a short value does not take the room of a long one.
             let most = match self.destination {
                 Destination::Memory => 0,
                 _ => PIECE,
@@ -157,8 +157,8 @@ impl RemoteUpload {
         }
     }
 
-    /// The digests of the value that are `wanted`, once all of it has been pushed. Those of a value that has gone on to the
-    /// store are known only where [`RemoteUpload::hash`] was told of them.
+    /// The digests of the value that are `wanted`, once all of it has been pushed. Those of a value that has gone on to
+    /// the store are known only where [`RemoteUpload::hash`] was told of them.
     pub async fn digests(&mut self, wanted: Wanted) -> Result<Digests, Error> {
         let gone = match &mut self.destination {
             _ if self.received.covers(wanted) => None,
@@ -174,8 +174,8 @@ impl RemoteUpload {
         Ok(self.digests)
     }
 
-    /// Publishes what was received, if `condition` holds at that moment; it is the one that the upload began with, where that
-    /// had one. Else it may be called again after [`Error::Precondition`].
+    /// Publishes what was received, if `condition` holds at that moment; it is the one that the upload began with,
+    /// where that had one. Else it may be called again after [`Error::Precondition`].
     pub async fn publish(&mut self, condition: &WriteCondition) -> Result<String, Error> {
         match &self.destination {
             Destination::Spool(_) if self.received.buffer.len() > 0 => self.flush().await?,

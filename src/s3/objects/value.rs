@@ -1,4 +1,5 @@
-//! A value of the store as it was found: its metadata, and the way to its bytes, which are all of the version that was found.
+//! A value of the store as it was found: its metadata, and the way to its bytes, which are all of the version that was
+//! found.
 
 use std::future::poll_fn;
 use std::ops::Range;
@@ -53,7 +54,8 @@ impl RemoteValue {
             .transpose()
     }
 
-    /// Asks the store for the bytes of `range`, which [`Self::part`] then gives; false where the value is another one now, or gone.
+    /// Asks the store for the bytes of `range`, which [`Self::part`] then gives; false where the value is another one
+    /// now, or gone.
     pub async fn open_range(&mut self, range: Range<u64>) -> Result<bool, Error> {
         if self.coming.is_none() && !range.is_empty() {
             let range = (range != (0..self.meta.len)).then_some(range);
@@ -65,7 +67,8 @@ impl RemoteValue {
         Ok(true)
     }
 
-    /// The bytes of `range`: the first time those that the store sends already; else the store is asked when they are first polled for.
+    /// The bytes of `range`: the first time those that the store sends already; else the store is asked when they are
+    /// first polled for.
     pub fn part(&mut self, range: Range<u64>) -> RemoteBody {
         let later = || {
             let (client, call) = (&self.gateway.client, self.call.clone());
@@ -79,8 +82,8 @@ impl RemoteValue {
         preconditions.for_write(Some(self.meta.current()))
     }
 
-    /// The digest of the value, SHA-512 or else SHA-256: kept by the store, or computed from all of it on the compute threads while it is
-    /// read; `None` where the value is another one now, or gone.
+    /// The digest of the value, SHA-512 or else SHA-256: kept by the store, or computed from all of it on the compute
+    /// threads while it is read; `None` where the value is another one now, or gone.
     pub async fn digest(&self, sha512: bool) -> Result<Option<Digest>, Error> {
         if let (Some(digest), false) = (self.meta.sha256, sha512) {
             return Ok(Some(Digest::Sha256(digest)));

@@ -1,6 +1,7 @@
 //! The answer to a request: a success with its body, or why there is none; and whether the request is tried again.
 //!
-//! The one place that reads the statuses and the error codes of S3. A change is tried again only where it was surely not made.
+//! The one place that reads the statuses and the error codes of S3. A change is tried again only where it was surely
+//! not made.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -25,8 +26,8 @@ const MAX_MESSAGE: usize = 64 << 10;
 /// The most characters of the store's own message that are passed on.
 const MAX_SAID: usize = 1000;
 
-/// The time for which a store that cannot be reached is tried: long enough for a second endpoint where the first does not answer
-/// at all. One that refuses connections is given up after [`MOST`] tries, in half a second.
+/// The time for which a store that cannot be reached is tried: long enough for a second endpoint where the first does
+/// not answer at all. One that refuses connections is given up after [`MOST`] tries, in half a second.
 const UNREACHABLE: Duration = Duration::from_secs(2);
 
 /// The time for which a store that asks for patience is tried.
@@ -343,8 +344,8 @@ impl<'a> Tries<'a> {
         Some(pause)
     }
 
-    /// Makes a change by `send`, which sends all of it, and again where the store says that it was not made. Such an answer
-    /// [`Tries::may_be_made`] doubts; where the change was perhaps made, there is no other try.
+    /// Makes a change by `send`, which sends all of it, and again where the store says that it was not made. Such an
+    /// answer [`Tries::may_be_made`] doubts; where the change was perhaps made, there is no other try.
     pub async fn change<T>(
         &mut self,
         mut send: impl AsyncFnMut(&mut Self) -> Result<T, Failure>,

@@ -1,9 +1,10 @@
 //! The body of a request to the store: whole, or as it comes.
 //!
-//! A body that comes piece by piece goes through a short queue with a task at each end, so the client sends no faster than the store
-//! takes. It is proved whole by a checksum behind the last piece (`aws-chunked`) or, where its SHA-256 is known beforehand, by the
-//! signature. Either way [`Framing`] holds the end back until the upload is to be published: without it the store has nothing to
-//! publish. A body whose feed is dropped before its end is cut off: the connection closes, and the store sees that it is not whole.
+//! A body that comes piece by piece goes through a short queue with a task at each end, so the client sends no faster
+//! than the store takes. It is proved whole by a checksum behind the last piece (`aws-chunked`) or, where its SHA-256
+//! is known beforehand, by the signature. Either way [`Framing`] holds the end back until the upload is to be
+//! published: without it the store has nothing to publish. A body whose feed is dropped before its end is cut off: the
+//! connection closes, and the store sees that it is not whole.
 
 use std::pin::Pin;
 use std::sync::Arc;

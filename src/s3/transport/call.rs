@@ -1,7 +1,7 @@
 //! A request to the store, before it has a signature, and the endpoints that it may go to.
 //!
-//! The one place that knows which names objects have, how they are encoded in URIs and lists, and which host and path of an
-//! endpoint they are asked at. Sends nothing.
+//! The one place that knows which names objects have, how they are encoded in URIs and lists, and which host and path
+//! of an endpoint they are asked at. Sends nothing.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -43,8 +43,8 @@ pub const NONCE: &str = "x-amz-meta-data-server-write";
 /// The beginning of a field that the store keeps and does not know.
 pub const METADATA: &str = "x-amz-meta-";
 
-/// What counts in the 2 KiB of metadata beside the lines `name: value`: in all the nonce, and for each the difference of their forms. Some
-/// stores count the names with their beginning.
+/// What counts in the 2 KiB of metadata beside the lines `name: value`: in all the nonce, and for each the difference
+/// of their forms. Some stores count the names with their beginning.
 pub const BESIDE_METADATA: (usize, usize) = (NONCE.len() + 32, METADATA.len() - ": \n".len());
 
 /// The fields of values that the store knows; any other is kept as metadata.

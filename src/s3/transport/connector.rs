@@ -22,7 +22,8 @@ use crate::client;
 /// The connector of plain and encrypted connections.
 pub type Connector = HttpsConnector<CountingConnector>;
 
-/// A connector that gives each connection this time to be opened, and a reference to `open`, which counts those that are.
+/// A connector that gives each connection this time to be opened, and a reference to `open`, which counts those that
+/// are.
 pub fn connector(tls: &Arc<ClientConfig>, open_within: Duration, open: &Arc<()>) -> Connector {
     let mut http = HttpConnector::new();
     http.enforce_http(false);

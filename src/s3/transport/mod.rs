@@ -1,8 +1,9 @@
 //! Requests to the store: connections, endpoints, signatures, bodies, and how often each is tried. It knows no value.
 //!
-//! A [`Client`] is one reactor's way to the store: its pool of connections, through which requests go to the endpoints in turn,
-//! past those that could not be reached a moment ago. A connection is driven on the runtime of the reactor that made it. At
-//! most so many requests are under way as there may be connections; others wait their turn, and that counts as time of theirs.
+//! A [`Client`] is one reactor's way to the store: its pool of connections, through which requests go to the endpoints
+//! in turn, past those that could not be reached a moment ago. A connection is driven on the runtime of the reactor
+//! that made it. At most so many requests are under way as there may be connections; others wait their turn, and that
+//! counts as time of theirs.
 
 pub mod answer;
 pub mod body;
@@ -132,8 +133,8 @@ impl Client {
             .ok_or_else(|| Error::Refused(why.to_owned()))
     }
 
-    /// An address at which `method` reads what the `object` with this encoded name is by then, through the endpoint that is in turn.
-    /// The store is not asked for it.
+    /// An address at which `method` reads what the `object` with this encoded name is by then, through the endpoint
+    /// that is in turn. The store is not asked for it.
     pub fn link(&self, method: &Method, object: &str) -> Result<String, Error> {
         let endpoint = self.reach.endpoints.next();
         let path = endpoint.path(object);
@@ -158,8 +159,8 @@ impl Client {
         Tries::until(self.deadline(), &self.counters)
     }
 
-    /// Tries `call`, which changes nothing, until there is an answer or no hope. `None`: there is no such object, or not the version or
-    /// the range that the call asks for.
+    /// Tries `call`, which changes nothing, until there is an answer or no hope. `None`: there is no such object, or
+    /// not the version or the range that the call asks for.
     pub async fn read(&self, call: &Call) -> Result<Option<Answer>, Error> {
         self.read_until(call, self.deadline()).await
     }
@@ -199,7 +200,8 @@ impl Client {
         }
     }
 
-    /// The reason why `head` is refused, by a GET: the answer to a HEAD has no body. It tells a bucket that is gone from a value that is.
+    /// The reason why `head` is refused, by a GET: the answer to a HEAD has no body. It tells a bucket that is gone
+    /// from a value that is.
     async fn reason(&self, head: &Call, refusal: Refusal, until: Instant) -> Failure {
         let call = Call {
             method: Method::GET,

@@ -1,7 +1,8 @@
-//! The signature of a request, AWS Signature Version 4, in the `Authorization` field or, of a link, in the query; and the secrets that
-//! it is made with.
+//! The signature of a request, AWS Signature Version 4, in the `Authorization` field or, of a link, in the query; and
+//! the secrets that it is made with.
 //!
-//! Pure but for the key of the day, which is derived once and kept. It does not hash bodies: the caller names the payload.
+//! Pure but for the key of the day, which is derived once and kept. It does not hash bodies: the caller names the
+//! payload.
 
 use std::fmt;
 use std::sync::Arc;
@@ -112,9 +113,9 @@ impl Signer {
         Ok(())
     }
 
-    /// The query of the URI of `link`, by which its holder may make that one request. It binds the method, the host, the path and the
-    /// time. It does not bind the version of the object: that takes a signed `If-Match`, which a client that follows a redirect does
-    /// not send.
+    /// The query of the URI of `link`, by which its holder may make that one request. It binds the method, the host,
+    /// the path and the time. It does not bind the version of the object: that takes a signed `If-Match`, which a
+    /// client that follows a redirect does not send.
     pub fn presign(
         &self,
         link: &Link<'_>,

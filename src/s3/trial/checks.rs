@@ -1,5 +1,6 @@
-//! The checks of a trial. Writes: their conditions, one request at a time and many at once, of which one may be made; and uploads that
-//! are cut off or have a wrong checksum. Reads: what is written through one endpoint is what all others have.
+//! The checks of a trial. Writes: their conditions, one request at a time and many at once, of which one may be made;
+//! and uploads that are cut off or have a wrong checksum. Reads: what is written through one endpoint is what all
+//! others have.
 
 use std::ptr;
 use std::time::Duration;

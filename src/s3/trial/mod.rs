@@ -1,7 +1,7 @@
 //! The trial of a store: what it does is found by trying it, as some stores accept a condition, and write all the same.
 //!
-//! At the start of a server a short form decides what it may promise; `check-store` runs a long one and shows every row. Both
-//! write objects below a reserved name, which no key can have, and remove them.
+//! At the start of a server a short form decides what it may promise; `check-store` runs a long one and shows every
+//! row. Both write objects below a reserved name, which no key can have, and remove them.
 
 mod checks;
 mod lists;
@@ -63,9 +63,9 @@ pub fn test(each: Vec<Client>) -> Result<Report, OpenError> {
     try_out(each, Some(CheckEffort::at_length()))
 }
 
-/// Whether the bucket can be used at all through the first of `clients` and, where an effort is given, what its store does through
-/// it and, where there are more, through each against the others. A thread that has a runtime may not wait for another: this has
-/// one of its own, with which their connections end.
+/// Whether the bucket can be used at all through the first of `clients` and, where an effort is given, what its store
+/// does through it and, where there are more, through each against the others. A thread that has a runtime may not wait
+/// for another: this has one of its own, with which their connections end.
 fn try_out(clients: Vec<Client>, effort: Option<CheckEffort>) -> Result<Report, OpenError> {
     let try_out = || {
         let mut runtime = tokio::runtime::Builder::new_current_thread();

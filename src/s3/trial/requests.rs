@@ -1,7 +1,8 @@
 //! The requests of a trial, and how many there are.
 //!
-//! A change that is judged is sent again only where it was surely not made, and every outcome is told from every other. All objects lie
-//! below a reserved name, which no key can have; a trial knows the names of its own, and removes them at its end.
+//! A change that is judged is sent again only where it was surely not made, and every outcome is told from every other.
+//! All objects lie below a reserved name, which no key can have; a trial knows the names of its own, and removes them
+//! at its end.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -112,8 +113,8 @@ impl Trial {
         Ok(())
     }
 
-    /// At most so many names from `prefix` on that follow `after`, or those of the page that `token` asks for, without the prefix and in
-    /// the order of the store, where folders follow keys; and the token of the next page.
+    /// At most so many names from `prefix` on that follow `after`, or those of the page that `token` asks for, without
+    /// the prefix and in the order of the store, where folders follow keys; and the token of the next page.
     pub async fn list(
         &self,
         prefix: &str,
@@ -267,8 +268,8 @@ impl CheckEffort {
         })
     }
 
-    /// This effort; in a debug build where `DATA_SERVER_TRIAL` says how many races of removals there are, so many, and else `less`. The
-    /// tests try a store some hundred times, and in full where they ask for that.
+    /// This effort; in a debug build where `DATA_SERVER_TRIAL` says how many races of removals there are, so many, and
+    /// else `less`. The tests try a store some hundred times, and in full where they ask for that.
     fn unless_of_tests(self, less: Self) -> Self {
         let removals = std::env::var("DATA_SERVER_TRIAL").ok();
         let removals = removals.filter(|_| cfg!(debug_assertions));

@@ -1,4 +1,5 @@
-//! The data directory without the server: its content, values that the test places, and the check that staging is empty.
+//! The data directory without the server: its content, values that the test places, and the check that staging is
+//! empty.
 //!
 //! Where the engine is an S3 store it is a prefix there, and the directory has what waits to be sent.
 
@@ -48,7 +49,8 @@ impl DataDir {
         }
     }
 
-    /// A fresh, empty directory in memory, if the machine has one: for tests whose many writes would wait for a busy disk.
+    /// A fresh, empty directory in memory, if the machine has one: for tests whose many writes would wait for a busy
+    /// disk.
     pub fn in_memory() -> Self {
         TempDir::new_in("/dev/shm").map_or_else(|_| Self::temporary(), Self::within)
     }
@@ -84,7 +86,8 @@ impl DataDir {
         parent.expect("the data directory has a parent").join(name)
     }
 
-    /// Writes a file beside the directory that its owner alone may read, whole or not at all, as an operator does it; its path.
+    /// Writes a file beside the directory that its owner alone may read, whole or not at all, as an operator does it;
+    /// its path.
     pub fn write_private(&self, name: &str, text: &str) -> String {
         let (path, next) = (self.outside(name), self.outside(&format!("{name}.next")));
         fs::write(&next, text).expect("the file");
@@ -102,7 +105,8 @@ impl DataDir {
         self.own("staging")
     }
 
-    /// Has the next server take the journal for that of a system that was cut off: its note names no mount any more. Whether it was open.
+    /// Has the next server take the journal for that of a system that was cut off: its note names no mount any more.
+    /// Whether it was open.
     pub fn forget_mount(&self) -> bool {
         let note = self.own("journal-state");
         let text = fs::read_to_string(&note).unwrap_or_default();
@@ -265,7 +269,8 @@ impl DataDir {
         self.assert_nothing_staged();
     }
 
-    /// Asserts that the staging directory, or that of the spool, is there and empty: soon, for a disk thread removes what was refused.
+    /// Asserts that the staging directory, or that of the spool, is there and empty: soon, for a disk thread removes
+    /// what was refused.
     #[track_caller]
     pub fn assert_nothing_staged(&self) {
         let staging = if self.bucket.is_some() {

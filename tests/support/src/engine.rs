@@ -1,8 +1,8 @@
-//! The engine of the servers that `tests/it` starts: a directory, or with `DATA_SERVER_ENGINE=s3` a store that all tests of the
-//! process share, where each directory of a test is a prefix of its own.
+//! The engine of the servers that `tests/it` starts: a directory, or with `DATA_SERVER_ENGINE=s3` a store that all
+//! tests of the process share, where each directory of a test is a prefix of its own.
 //!
-//! A test of what a directory alone has says so by [`directory_only!`](crate::directory_only), and one whose answer differs
-//! where `docs/s3.md` says that it does, by [`by_engine`].
+//! A test of what a directory alone has says so by [`directory_only!`](crate::directory_only), and one whose answer
+//! differs where `docs/s3.md` says that it does, by [`by_engine`].
 
 use std::env;
 use std::sync::LazyLock;
@@ -84,7 +84,8 @@ pub fn can_journal() -> bool {
     [0xef53, 0x5846_5342, 0x9123_683e].contains(&magic)
 }
 
-/// Ends the test where there can be no journal: on an S3 store, or where directories of tests lie on another file system.
+/// Ends the test where there can be no journal: on an S3 store, or where directories of tests lie on another file
+/// system.
 ///
 /// Behind a reason, also where strace does not run, by which the test has calls fail or take their time.
 #[macro_export]

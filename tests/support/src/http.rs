@@ -6,11 +6,12 @@ use sha2::{Digest as _, Sha256};
 
 use super::{DataDir, Launch, Raw, Response, TestServer, by_engine, eventually, pattern};
 
-/// One length for each path of a value to the socket: from memory; from a file that may be kept open; from a file, in one
-/// window; from a file, in several.
+/// One length for each path of a value to the socket: from memory; from a file that may be kept open; from a file, in
+/// one window; from a file, in several.
 pub const LENGTHS: [usize; 4] = [5_000, 30_000, 200_000, 1_200_000];
 
-/// The rows of a table that is written as text: one a line, the cells parted by ` ;`, and none behind the last one that says something.
+/// The rows of a table that is written as text: one a line, the cells parted by ` ;`, and none behind the last one that
+/// says something.
 pub fn table<const CELLS: usize>(text: &str) -> impl Iterator<Item = [&str; CELLS]> {
     let rows = text.lines().filter(|row| !row.trim().is_empty());
     rows.map(|row| {

@@ -1,9 +1,9 @@
-//! Tests that write HTTP/1.1, on servers that speak HTTP/2: what a test sends is parsed and sent on as a stream, and what comes
-//! back is written to it as HTTP/1.1.
+//! Tests that write HTTP/1.1, on servers that speak HTTP/2: what a test sends is parsed and sent on as a stream, and
+//! what comes back is written to it as HTTP/1.1.
 //!
-//! The test holds one end of a socket pair, and a task the other. Requests that a test sends at once are sent on one by one. A
-//! connection whose first request HTTP/2 has no words for (another version, an upgrade, a malformed head) goes by HTTP/1.1. A
-//! test of what HTTP/1.1 alone has says [`http1_only!`](crate::http1_only).
+//! The test holds one end of a socket pair, and a task the other. Requests that a test sends at once are sent on one by
+//! one. A connection whose first request HTTP/2 has no words for (another version, an upgrade, a malformed head) goes
+//! by HTTP/1.1. A test of what HTTP/1.1 alone has says [`http1_only!`](crate::http1_only).
 
 mod answer;
 mod client;
@@ -46,8 +46,8 @@ pub fn by_protocol<T>(http1: T, http2: T) -> T {
     if is_http2() { http2 } else { http1 }
 }
 
-/// The end of a test: HTTP/1.1 on it is HTTP/2 on `server`, with TLS as `client` makes it. And how much of what the test
-/// writes has been sent on.
+/// The end of a test: HTTP/1.1 on it is HTTP/2 on `server`, with TLS as `client` makes it. And how much of what the
+/// test writes has been sent on.
 pub(crate) fn translated(
     server: TcpStream,
     client: Option<TlsClient>,

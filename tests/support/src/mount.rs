@@ -1,4 +1,5 @@
-//! File systems of a test's own, which can do what an ordinary directory does not: fill up, become read-only, or lose power.
+//! File systems of a test's own, which can do what an ordinary directory does not: fill up, become read-only, or lose
+//! power.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -37,8 +38,8 @@ impl Mounted {
         &self.0
     }
 
-    /// Unmounts it, when the last file on it is closed. The kernel is asked itself: umount(8) fails also when it only could not
-    /// read or write its list of mounts.
+    /// Unmounts it, when the last file on it is closed. The kernel is asked itself: umount(8) fails also when it only
+    /// could not read or write its list of mounts.
     pub fn end(self) {
         let mut outcome = Ok(());
         within(UNMOUNT, || {
@@ -46,8 +47,8 @@ impl Mounted {
             outcome != Err(Errno::BUSY)
         });
         assert_eq!(outcome, Ok(()), "{}: {:?}", self.0.display(), self.users());
-        // A namespace that another test has made meanwhile may have it too: then the next mount would be of the same file system,
-        // with all that the kernel remembers of it.
+        // A namespace that another test has made meanwhile may have it too: then the next mount would be of the same
+        // file system, with all that the kernel remembers of it.
         let is_gone = within(UNMOUNT, || self.users().is_empty());
         assert!(is_gone, "{}: {:?}", self.0.display(), self.users());
         std::mem::forget(self);
@@ -117,8 +118,8 @@ impl Mount {
         Self::or_left_out(place, mounted, left_out)
     }
 
-    /// An ext4 that has what `fill` puts in its `data`, with a folder there whose names cannot be read, as its first block is zeroed, and a
-    /// file whose inode is.
+    /// An ext4 that has what `fill` puts in its `data`, with a folder there whose names cannot be read, as its first
+    /// block is zeroed, and a file whose inode is.
     pub fn damaged(
         fill: impl FnOnce(&Path),
         [folder, value]: [&str; 2],
@@ -139,8 +140,8 @@ impl Mount {
         Self::or_left_out(place, mounted, left_out)
     }
 
-    /// A FUSE file system of `program` over directories of the test. If it is not installed, or may not mount, prints what the
-    /// test leaves out.
+    /// A FUSE file system of `program` over directories of the test. If it is not installed, or may not mount, prints
+    /// what the test leaves out.
     pub fn fuse(program: Fuse, left_out: &str) -> Option<Self> {
         let place = TempDir::new().expect("a mount point");
         let path = |name: &str| {
@@ -161,7 +162,8 @@ impl Mount {
         Self::or_left_out(place, mounted, left_out)
     }
 
-    /// An overlayfs of the kernel, or that of a FUSE program, over a lower layer that has what `fill` puts in its `data`.
+    /// An overlayfs of the kernel, or that of a FUSE program, over a lower layer that has what `fill` puts in its
+    /// `data`.
     pub fn layers(is_fuse: bool, fill: impl FnOnce(&Path), left_out: &str) -> Option<Self> {
         let place = TempDir::new().expect("a mount point");
         let path = |name: &str| place.path().join(name);

@@ -1,5 +1,5 @@
-//! What nearly every test uses: all helpers of this crate, and of the standard library what tests do beside the server, to files, in
-//! threads and over time. A file names only what else it uses.
+//! What nearly every test uses: all helpers of this crate, and of the standard library what tests do beside the server,
+//! to files, in threads and over time. A file names only what else it uses.
 
 pub use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 pub use std::fs::File;

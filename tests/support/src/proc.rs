@@ -91,7 +91,8 @@ impl Proc {
         })
     }
 
-    /// What each thread does or waits for: its name, its state, its system call and its stack in the kernel (which only root can read).
+    /// What each thread does or waits for: its name, its state, its system call and its stack in the kernel (which only
+    /// root can read).
     pub fn whereabouts(&self) -> Vec<String> {
         if !self.page("task").exists() {
             return Vec::new();
@@ -115,8 +116,8 @@ impl Proc {
         })
     }
 
-    /// The peak of resident memory, in KiB. The kernel adds up what each processor has counted, some of it a little late: a later
-    /// look may find less.
+    /// The peak of resident memory, in KiB. The kernel adds up what each processor has counted, some of it a little
+    /// late: a later look may find less.
     pub fn peak_rss_kib(&self) -> u64 {
         self.memory_kib("VmHWM:")
     }
@@ -159,8 +160,8 @@ impl Proc {
         Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
     }
 
-    /// CPU time used so far by the threads whose names have this prefix, to the nanosecond (`/proc/PID/task/TID/schedstat`;
-    /// the stat page has steps of 10 ms, for user and system time of each thread).
+    /// CPU time used so far by the threads whose names have this prefix, to the nanosecond
+    /// (`/proc/PID/task/TID/schedstat`; the stat page has steps of 10 ms, for user and system time of each thread).
     pub fn cpu_of(&self, names: &str) -> Duration {
         let times = self.tasks(|name, page| {
             let nanos = page("schedstat")?.split_whitespace().next()?.parse().ok()?;

@@ -62,7 +62,8 @@ impl Raw {
         Self::of(Stream::over(socket.into()))
     }
 
-    /// A connection to a unix socket. A `TcpStream` owns any socket: only addresses and options of TCP are not to be had.
+    /// A connection to a unix socket. A `TcpStream` owns any socket: only addresses and options of TCP are not to be
+    /// had.
     #[track_caller]
     pub fn connect_unix(path: &Path) -> Self {
         let stream = UnixStream::connect(path).expect("a connection");
@@ -248,7 +249,8 @@ impl Raw {
         read.is_ok().then_some(bytes)
     }
 
-    /// Reads and drops up to `length` bytes through `buffer`, handing each piece to `check`; stops at the end of the stream.
+    /// Reads and drops up to `length` bytes through `buffer`, handing each piece to `check`; stops at the end of the
+    /// stream.
     pub fn stream_to(
         &mut self,
         length: usize,

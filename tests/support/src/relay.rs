@@ -1,6 +1,7 @@
 //! A bad network between a client and the server: a TCP proxy that cuts, stalls, slows or resets what passes.
 //!
-//! It counts what it has passed on, so that a test knows what the server cannot have seen, and how many connections broke.
+//! It counts what it has passed on, so that a test knows what the server cannot have seen, and how many connections
+//! broke.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -19,7 +20,8 @@ pub enum Fault {
     Fin(usize),
     /// Both sides are reset.
     Reset(usize),
-    /// Nothing passes any more in this direction, and no end either, until the other side has given up or the test lets go.
+    /// Nothing passes any more in this direction, and no end either, until the other side has given up or the test lets
+    /// go.
     Stall(usize),
     /// Passes this many bytes a second, and all of them in the end.
     Trickle(usize),

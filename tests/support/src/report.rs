@@ -1,5 +1,5 @@
-//! What a test says although it passes: what it left out and why, how long it took, and figures that the log of a run keeps; and
-//! whether a program is there that it needs.
+//! What a test says although it passes: what it left out and why, how long it took, and figures that the log of a run
+//! keeps; and whether a program is there that it needs.
 
 use std::cell::Cell;
 use std::env;
@@ -43,7 +43,8 @@ impl Drop for Test {
     }
 }
 
-/// Says that something was not tested here, and why: nothing is left out in silence. `tests/run` counts these lines by reason.
+/// Says that something was not tested here, and why: nothing is left out in silence. `tests/run` counts these lines by
+/// reason.
 pub fn left_out(what: &str, why: &str) {
     let why = why.replace(['\n', '\r'], " ");
     say(&format!("LEFT OUT: {what} -- {why}"));
@@ -79,8 +80,8 @@ pub fn part_ended(has_only_left_out: bool) {
     }
 }
 
-/// What a test needs. Without it the test ends, and whoever was asked for it has said what is left out; or the test does something
-/// else, such as `continue`.
+/// What a test needs. Without it the test ends, and whoever was asked for it has said what is left out; or the test
+/// does something else, such as `continue`.
 #[macro_export]
 macro_rules! needed {
     ($needed:expr) => {
@@ -94,7 +95,8 @@ macro_rules! needed {
     };
 }
 
-/// Ends the test where this does not hold, and says that `what` is left out, and why; in a helper, with what that returns then.
+/// Ends the test where this does not hold, and says that `what` is left out, and why; in a helper, with what that
+/// returns then.
 #[macro_export]
 macro_rules! only_where {
     ($holds:expr, $what:expr, $why:expr $(, $otherwise:expr)?) => {
@@ -113,7 +115,8 @@ macro_rules! tracing_only {
     };
 }
 
-/// Writes a line past what captures the output of a test that passes, in one piece: what counts the lines finds each whole.
+/// Writes a line past what captures the output of a test that passes, in one piece: what counts the lines finds each
+/// whole.
 pub fn say(line: &str) {
     let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }

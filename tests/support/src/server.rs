@@ -1,4 +1,5 @@
-//! The real binary as a child process: it starts on port 0, both its streams are read, and it is always ended and reaped.
+//! The real binary as a child process: it starts on port 0, both its streams are read, and it is always ended and
+//! reaped.
 
 use std::env;
 use std::ffi::OsString;
@@ -230,8 +231,8 @@ impl Launch {
     }
 }
 
-/// A server of one reactor on this directory, which anybody may write to, with the rights of nobody; `None` where that cannot be had,
-/// which is said.
+/// A server of one reactor on this directory, which anybody may write to, with the rights of nobody; `None` where that
+/// cannot be had, which is said.
 pub fn served_by_nobody(dir: &DataDir, left_out: &str) -> Option<TestServer> {
     served_by_nobody_with(dir, &[], left_out)
 }
@@ -349,7 +350,8 @@ impl TestServer {
             .ask(format!("{method} /{key} HTTP/1.1\r\n{lines}"))
     }
 
-    /// One request on a connection of its own, with these header lines, each ending in CRLF; the answer has its chunks decoded.
+    /// One request on a connection of its own, with these header lines, each ending in CRLF; the answer has its chunks
+    /// decoded.
     #[track_caller]
     pub fn request(&self, method: &str, target: &str, lines: &str, body: &[u8]) -> Response {
         crate::ask(&mut self.connect(), method, target, lines, body)

@@ -1,8 +1,9 @@
 //! Runs the sessions of a page: its fenced `sh` blocks, against the real binary, in one bash.
 //!
-//! A block whose command is `data-server` and whose output is the line `listening on ...` is the server's own terminal: its
-//! options start a server. One that listens elsewhere runs in the background of the shell, until the page ends. All other blocks are split into steps, each of which ends with its `#>` lines. A step must print
-//! exactly these lines; `...` stands for any text within a line.
+//! A block whose command is `data-server` and whose output is the line `listening on ...` is the server's own terminal:
+//! its options start a server. One that listens elsewhere runs in the background of the shell, until the page ends. All
+//! other blocks are split into steps, each of which ends with its `#>` lines. A step must print exactly these lines;
+//! `...` stands for any text within a line.
 
 mod blocks;
 mod shell;
@@ -24,7 +25,8 @@ pub const ADDRESS: &str = "127.0.0.1:8080";
 const ADMIN: &str = "127.0.0.1:9090";
 const DIR: &str = "/tmp/data-rs";
 
-/// The ports of what the steps of a page start: a proxy in front, more servers and their own pages, a store; and the network of each.
+/// The ports of what the steps of a page start: a proxy in front, more servers and their own pages, a store; and the
+/// network of each.
 const OTHERS: [u16; 6] = [8081, 8082, 8083, 8443, 9090, 7070];
 
 /// Runs every session of the page. Returns how many `#>` lines matched, or where the first one did not.
@@ -145,7 +147,8 @@ impl Session {
         Ok(())
     }
 
-    /// Starts a server in the background of the shell, and waits for the lines that it prints; or says why it has ended.
+    /// Starts a server in the background of the shell, and waits for the lines that it prints; or says why it has
+    /// ended.
     fn serve_another(&mut self, step: &Step) -> Result<usize, String> {
         let printed = self
             .place

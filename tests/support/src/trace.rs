@@ -71,7 +71,8 @@ pub fn can_trace() -> bool {
     possible.is_ok_and(|status| status.success())
 }
 
-/// strace attached to a running server. For `when=` it counts the calls of each thread separately, from the attachment on.
+/// strace attached to a running server. For `when=` it counts the calls of each thread separately, from the attachment
+/// on.
 pub struct Attached {
     child: Child,
     dir: TempDir,

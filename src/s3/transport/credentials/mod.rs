@@ -1,8 +1,9 @@
 //! The secrets that requests are signed with: found at the start, and renewed before they expire by one thread,
 //! `s3-credentials`. Readers get what is current and wait for nothing.
 //!
-//! They come from the first of the usual places that has any, found once and asked again later. They are never an option, and
-//! never in a log, an error or a `Debug`. Secrets that cannot be renewed stay in use: the store decides when they are over.
+//! They come from the first of the usual places that has any, found once and asked again later. They are never an
+//! option, and never in a log, an error or a `Debug`. Secrets that cannot be renewed stay in use: the store decides
+//! when they are over.
 
 mod providers;
 
@@ -28,8 +29,8 @@ const REREAD: Duration = Duration::from_secs(30);
 /// The pause before the next try after a failed one, and the longest that it grows to.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// The files that secrets are read from in the environment of this process, and the addresses that are asked for them: those of
-/// the place that has secrets, and the files that are looked into before it.
+/// The files that secrets are read from in the environment of this process, and the addresses that are asked for them:
+/// those of the place that has secrets, and the files that are looked into before it.
 pub fn reach(region: &str) -> (Vec<PathBuf>, Vec<String>) {
     let variables = Pairs::of_process();
     let (file, url) = match Provider::configured(&variables, region) {
@@ -53,7 +54,8 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Finds them by the environment of this process, and keeps them current; else the reason why there are none. Blocks.
+    /// Finds them by the environment of this process, and keeps them current; else the reason why there are none.
+    /// Blocks.
     pub fn start(settings: &Settings) -> Result<Self, String> {
         let fetcher = Fetcher::new(settings.ca.clone());
         Self::find(Pairs::of_process(), &settings.region, fetcher)

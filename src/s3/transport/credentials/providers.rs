@@ -1,5 +1,5 @@
-//! The places that give secrets: the variables of the environment, a profile in `~/.aws/credentials` and `~/.aws/config`, the
-//! metadata service of a container or an instance, and STS for the token of a web identity.
+//! The places that give secrets: the variables of the environment, a profile in `~/.aws/credentials` and
+//! `~/.aws/config`, the metadata service of a container or an instance, and STS for the token of a web identity.
 //!
 //! An error names the address, the status and a code of STS, and nothing else that was sent or given.
 

@@ -8,7 +8,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use super::sign::{Keys, Unsigned, digest};
 use crate::{Raw, Response, ask, words};
 
-/// What stays as it is in a path, and in a query. Written apart from the server, so that it checks what the server encodes.
+/// What stays as it is in a path, and in a query. Written apart from the server, so that it checks what the server
+/// encodes.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -77,8 +78,8 @@ impl Bucket {
         variables.into_iter().chain(token).collect()
     }
 
-    /// Has a server try what is known of its store as little as it can. Removals of a real one are found to be unsafe by some of
-    /// many races; the store in memory is what its test makes it.
+    /// Has a server try what is known of its store as little as it can. Removals of a real one are found to be unsafe
+    /// by some of many races; the store in memory is what its test makes it.
     pub fn trial(&self) -> (&'static str, OsString) {
         let is_stub = self.keys.id == Keys::STUB;
         let races = if is_stub { "1" } else { "64" };

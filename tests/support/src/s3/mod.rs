@@ -1,5 +1,5 @@
-//! Stores that speak S3, for tests: a real one ([`VersityGw`]), one that is told how to fail ([`Stub`]), and signed requests
-//! straight to either.
+//! Stores that speak S3, for tests: a real one ([`VersityGw`]), one that is told how to fail ([`Stub`]), and signed
+//! requests straight to either.
 
 mod bucket;
 mod process;

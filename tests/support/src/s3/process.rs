@@ -1,4 +1,5 @@
-//! A process that serves S3. It ends with the test, also when that is killed: a shell beside it waits for the end of its input.
+//! A process that serves S3. It ends with the test, also when that is killed: a shell beside it waits for the end of
+//! its input.
 
 use std::ffi::OsString;
 use std::fs;

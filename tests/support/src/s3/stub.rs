@@ -1,7 +1,8 @@
-//! A store in memory that does what a test tells it: for what no real server gives. It is atomic and has every condition,
-//! also that of DELETE, unless it is told to lie; it fails where it is told to fail.
+//! A store in memory that does what a test tells it: for what no real server gives. It is atomic and has every
+//! condition, also that of DELETE, unless it is told to lie; it fails where it is told to fail.
 //!
-//! It does not check signatures, only which access key and which session made them: [`VersityGw`](super::VersityGw) checks the rest.
+//! It does not check signatures, only which access key and which session made them: [`VersityGw`](super::VersityGw)
+//! checks the rest.
 
 mod answer;
 mod list;
@@ -197,8 +198,8 @@ impl Stub {
         }
     }
 
-    /// Has the next `times` requests by this method for objects whose name contains `key` fail. Of several faults that fit,
-    /// the first that was told comes first.
+    /// Has the next `times` requests by this method for objects whose name contains `key` fail. Of several faults that
+    /// fit, the first that was told comes first.
     pub fn fail(&self, method: &'static str, key: &str, fault: Fault, times: usize) {
         self.store.state().faults.push(Planned {
             method,

@@ -15,7 +15,8 @@ use super::payload::{self, Payload};
 use super::reply::{Body, broken, lost, refusal, reply, set};
 use super::{Asked, Fault, Store, list, parts, read};
 
-/// How long a store that races takes from its decision to its act: long enough for all racers to arrive on a busy machine.
+/// How long a store that races takes from its decision to its act: long enough for all racers to arrive on a busy
+/// machine.
 const RACE: Duration = Duration::from_millis(50);
 
 /// A request, taken apart.
