@@ -52,7 +52,8 @@ pub struct JournalLocation {
     pub size: u64,
 }
 
-/// The note of the journal in the directory of the values.
+/// The note of the journal in the directory of the values, `journal-state`. It has three lines: `id` and run, `clean` or
+/// `open` (`on` this boot and mount), and the journal's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     pub id: u128,
@@ -236,7 +237,17 @@ impl DirId {
     }
 }
 
-/// The content of the control file.
+/// The content of the control file: one line of JSON, a space, the checksum of the JSON in 16 hexadecimal digits, and
+/// spaces up to 1,024 bytes.
+///
+/// ```text
+/// {"is_suspect":false,"epoch":1795771720,"settled":1,"size":4194304,"time":...,"dir":{...},"live":[{...}]} 7a6d...
+///  |                  |                  |           |                         |           |
+///  a checkpoint       run, as in         the first   bytes of                  inode and   segments with later changes,
+///  has failed         `journal-state`    change not  a segment                 birth of    oldest first, such as
+///                                        checkpointed                          `journal`   {"generation":...,"index":1,
+///                                                                                          "first":1}: the first change
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Control {
     /// A checkpoint has begun and not succeeded.

@@ -21,6 +21,34 @@ const MAX_PAYLOAD: usize = 2 * GROUP;
 /// A group of this many bytes takes no further change.
 const GROUP: usize = 1 << 20;
 
+// Numbers are little-endian, times are nanoseconds since 1970, and checksums are CRC-64/NVME. A frame is padded with
+// zeros to the next multiple of `BLOCK`. `xxd -s 4096 -l 208 DIR/.data-server/journal/1` shows one; on the right is the
+// offset+length of each part:
+//
+//     00: 6473 6a72 6e6c 3033 06cc c5c0 a99a 1281   0+8 "dsjrnl03",  8+16 journal, as in the file `id`
+//     10: 1bf6 a318 2b41 1b21 3588 398c dddc eb18  24+8 generation of the segment, as in the file `control`
+//     20: 0100 0000 0000 0000 0100 0000 0000 0000  32+8 number of the first record,  40+8 all before are synced
+//     30: 0100 0000 0000 0000 15d1 328c dddc eb18  48+8 all before are settled,  56+8 time
+//     40: 7100 0000 0100 0000 edf0 d1af 7d6f 360f  64+4 bytes of all records,  68+4 number of records,  72+8 checksum
+//     50: 030c 0000 0066 6f6c 6465 722f 7479 7065  80+1 kind 3: a change with its value,  81+4 length of the key, key
+//     60: 6400 0000 0000 0000 0000 0000 0000 0000  97+16 replaced version (none)
+//     70: 8031 9038 8cdd dceb 1800 0000 0000 0000  113+16 version of the result
+//     80: 000a 0000 0074 6578 742f 782d 6f77 6e15  129+4 length of the media type, media type
+//     90: 0000 0063 6f6e 7465 6e74 2d6c 616e 6775  143+4 length of the fields, fields
+//     a0: 6167 653a 2064 650a ffff ffff ffff ffff  168+8 two lengths of digests (none: earlier versions kept them)
+//     b0: 0d00 0000 6120 736d 616c 6c20 7661 6c75  176+4 length of the value, value
+//     c0: 6500 0000 0000 0000 0000 0000 0000 0000
+//
+// - The checksum covers bytes 0 to 71 and the records, without the padding. A frame with a wrong checksum does not
+//   count.
+// - Kind 2, a change without its value, ends after the two versions. Kind 1 cancels a change: 8 bytes, the number of
+//   its record.
+// - Kind 4 is a move: the length of the key that loses the value, that key, and 16 bytes, its version there. A change
+//   of kind 2 or 3 follows in the same record. Servers before this kind take a frame with a move for damage.
+// - The length `ffff ffff` is none, 0 is empty. The version `0000 ... 0080` is none; any other is the modification time
+//   of the file.
+// - The file `kept` has such frames, of generation 0, one after the other.
+
 const MAGIC: u64 = u64::from_le_bytes(*b"dsjrnl03");
 
 /// Magic, identifier, generation, first, synced, settled, time, bytes of payload, records, checksum.
