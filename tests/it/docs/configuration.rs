@@ -19,16 +19,15 @@ const INTRODUCTION: &str = "\
 
 # Configuration
 
-Each option has an environment variable (`DATA_SERVER_MAX_BODY` for `--max-body`) and can be in a [file](operations.md#configuration-file). The
-command line wins. As a variable, a switch is off when it is empty, `0`, `false`, `no` or `off`, and on otherwise. Sizes are bytes or carry a unit
-(`64MiB`, `1GB`); durations carry one (`10s`, `500ms`, `2m`). Defaults are in parentheses; without one an option is off. `data-server --help` prints
-the same.
+Each option has an environment variable (`DATA_SERVER_MAX_BODY` for `--max-body`) and can be in a
+[file](operations.md#configuration-file); the command line wins. As a variable, a switch is off when it is empty, `0`, `false`, `no` or `off`. Sizes
+are bytes or carry a unit (`64MiB`, `1GB`); durations carry one (`10s`, `500ms`, `2m`). Defaults are in parentheses; without one an option is off.
 ";
 
 const COMMANDS: &str = "
 ## Instead of serving
 
-`data-server DIR` serves the directory DIR. Options of the server stand before these commands:
+`data-server DIR` serves DIR. Options of the server stand before these commands:
 
 ";
 
@@ -109,8 +108,12 @@ fn row(option: &Arg) -> String {
     let values = option.get_possible_values();
     let values = values.iter().map(|value| format!("`{}`", value.get_name()));
     let values: Vec<String> = values.collect();
+    // Where the help explains each value, it names them.
+    let names = |value: &String| help.contains(value) || help.contains(&value.replace('`', ""));
     let values = match values.as_slice() {
-        values if takes_value && !values.is_empty() => format!(". One of {}", values.join(", ")),
+        values if takes_value && !values.iter().all(names) => {
+            format!(". One of {}", values.join(", "))
+        }
         _ => String::new(),
     };
     let help = help.replace('*', "\\*");
