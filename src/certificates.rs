@@ -26,11 +26,11 @@ use x509_cert::ext::pkix::BasicConstraints;
 
 use crate::file_error::unreadable;
 
-type Certificates = Vec<CertificateDer<'static>>;
+type CertificateChain = Vec<CertificateDer<'static>>;
 
 /// The certificates in `file`: at least one. Fails with the reason.
-pub fn read_certificates(file: &Path) -> Result<Certificates, String> {
-    let read: Result<Certificates, _> = CertificateDer::pem_slice_iter(&read(file)?).collect();
+pub fn read_certificates(file: &Path) -> Result<CertificateChain, String> {
+    let read: Result<CertificateChain, _> = CertificateDer::pem_slice_iter(&read(file)?).collect();
     match read {
         Ok(certificates) if certificates.is_empty() => {
             Err(unusable(file, "there is no certificate in it"))
@@ -40,7 +40,7 @@ pub fn read_certificates(file: &Path) -> Result<Certificates, String> {
 }
 
 /// The certificates in `file`, which are added to `roots`: they issue others. Fails with the reason.
-pub fn add_authorities(file: &Path, roots: &mut RootCertStore) -> Result<Certificates, String> {
+pub fn add_authorities(file: &Path, roots: &mut RootCertStore) -> Result<CertificateChain, String> {
     let certificates = read_certificates(file)?;
     for certificate in &certificates {
         let added = roots.add(certificate.clone());
@@ -92,7 +92,7 @@ pub fn is_authority(certificate: &CertificateDer<'_>) -> bool {
 #[derive(Debug)]
 pub struct ServerTrust {
     /// The certificates that are trusted whatever they may be used for.
-    pub certificates: Certificates,
+    pub certificates: CertificateChain,
     /// The verifier of all others; without one, each is trusted.
     pub others: Option<Arc<WebPkiServerVerifier>>,
     /// The algorithms by which a server signs that it has the key.
@@ -103,7 +103,7 @@ pub struct ServerTrust {
 #[derive(Debug)]
 pub struct ClientTrust {
     /// The certificates that are trusted whatever they may be used for.
-    pub certificates: Certificates,
+    pub certificates: CertificateChain,
     /// The verifier of all others.
     pub others: Arc<dyn ClientCertVerifier>,
     /// The algorithms by which a client signs that it has the key.

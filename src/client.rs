@@ -43,7 +43,7 @@ pub fn with_causes(error: &(dyn Error + 'static)) -> String {
 }
 
 fn answer(url: &str, trust: &Trust, timeout: Duration) -> Result<(), Box<dyn Error>> {
-    let target = Target::new(url)
+    let target = CheckTarget::new(url)
         .ok_or("give a URL such as http://127.0.0.1:8080/-/healthz, or unix:PATH")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -61,14 +61,14 @@ fn answer(url: &str, trust: &Trust, timeout: Duration) -> Result<(), Box<dyn Err
 
 /// The URL to check.
 #[derive(Debug, PartialEq, Eq)]
-enum Target {
+enum CheckTarget {
     /// A page over TCP or TLS.
     Tcp(Uri),
     /// The page of health on the unix socket of this path.
     Unix(PathBuf),
 }
 
-impl Target {
+impl CheckTarget {
     /// The target that `url` names, if it is of use.
     fn new(url: &str) -> Option<Self> {
         if let Some(path) = url.strip_prefix("unix:") {
@@ -222,9 +222,9 @@ mod tests {
 
     #[test]
     fn a_url_without_a_path_is_of_the_page_of_health() {
-        let asked = |url| match Target::new(url)? {
-            Target::Tcp(uri) => Some(uri.to_string()),
-            Target::Unix(path) => Some(format!("the page on {}", path.display())),
+        let asked = |url| match CheckTarget::new(url)? {
+            CheckTarget::Tcp(uri) => Some(uri.to_string()),
+            CheckTarget::Unix(path) => Some(format!("the page on {}", path.display())),
         };
         for (url, expected) in [
             ("http://127.0.0.1:8080", "http://127.0.0.1:8080/-/healthz"),

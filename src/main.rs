@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use data_server::client;
 use data_server::commands::{self, UsageError};
-use data_server::config::{self, Commands, Health};
+use data_server::config::{self, Health, Subcommands};
 use data_server::log::{self, Log};
 use data_server::server::Reloader;
 use data_server::{Args, Config, Server, StartError};
@@ -52,35 +52,35 @@ const CANNOT_LISTEN: u8 = 4;
 const OTHER: u8 = 1;
 
 /// The reason why the process fails, and its exit code.
-struct Failure(String, u8);
+struct ExitError(String, u8);
 
 /// Fails with this exit code.
-fn fail<E: Display>(code: u8) -> impl Fn(E) -> Failure {
-    move |why| Failure(why.to_string(), code)
+fn fail<E: Display>(code: u8) -> impl Fn(E) -> ExitError {
+    move |why| ExitError(why.to_string(), code)
 }
 
 fn main() -> ExitCode {
     let args = match Args::gather(std::env::args_os()) {
         Ok(args) => args,
-        Err(config::UsageError::Help(text)) => text.exit(),
-        Err(config::UsageError::Wrong(why)) => return fail_unlogged(&why, USAGE),
+        Err(config::ParseError::Help(text)) => text.exit(),
+        Err(config::ParseError::Wrong(why)) => return fail_unlogged(&why, USAGE),
     };
     match run(args) {
         Ok(code) => ExitCode::from(code),
-        Err(Failure(why, code)) => fail_unlogged(&why, code),
+        Err(ExitError(why, code)) => fail_unlogged(&why, code),
     }
 }
 
 /// Does the task of the process; returns the exit code.
-fn run(args: Args) -> Result<u8, Failure> {
+fn run(args: Args) -> Result<u8, ExitError> {
     let config = |args| Config::try_from(args).map_err(fail(USAGE));
     match args.command.clone() {
-        Some(Commands::Man) => Ok(show(&config::manual(Args::described()))),
-        Some(Commands::Completions { shell }) => {
+        Some(Subcommands::Man) => Ok(show(&config::manual(Args::described()))),
+        Some(Subcommands::Completions { shell }) => {
             Ok(show(&config::completions(&Args::described(), shell)))
         }
-        Some(Commands::Version) => Ok(show(Args::described().render_version().as_bytes())),
-        Some(Commands::Offline(command)) => print(commands::run(&command)),
+        Some(Subcommands::Version) => Ok(show(Args::described().render_version().as_bytes())),
+        Some(Subcommands::Offline(command)) => print(commands::run(&command)),
         None => {
             let config = config(args)?;
             let confined = data_server::prepare(&config).map_err(fail(OTHER))?;
@@ -89,16 +89,16 @@ fn run(args: Args) -> Result<u8, Failure> {
                 serve_to_the_end(config, log)
             })
         }
-        Some(Commands::CheckStore(_)) => logged(config(args)?, |config, _| check_store(&config)),
-        Some(Commands::Bounds { dir, bounds }) => {
+        Some(Subcommands::CheckStore(_)) => logged(config(args)?, |config, _| check_store(&config)),
+        Some(Subcommands::Bounds { dir, bounds }) => {
             let bounds = args.bounds_of(&bounds);
             print(commands::describe_bounds(&dir, &bounds))
         }
-        Some(Commands::Config { .. }) => {
+        Some(Subcommands::Config { .. }) => {
             let file = args.file().unwrap_or(Path::new("")).to_owned();
             check_file(&file, &config(args)?)
         }
-        Some(Commands::Health(asked)) => ask(&asked, &config(args)?),
+        Some(Subcommands::Health(asked)) => ask(&asked, &config(args)?),
     }
 }
 
@@ -109,29 +109,29 @@ fn show(text: &[u8]) -> u8 {
 }
 
 /// Prints what a command that needs no server answers.
-fn print(answer: Result<(String, bool), commands::Failure>) -> Result<u8, Failure> {
+fn print(answer: Result<(String, bool), commands::Failure>) -> Result<u8, ExitError> {
     let (text, is_yes) = answer.map_err(|why| {
         let is_usage = why.is::<UsageError>();
-        Failure(why.to_string(), if is_usage { USAGE } else { OTHER })
+        ExitError(why.to_string(), if is_usage { USAGE } else { OTHER })
     })?;
     let shown = show(text.as_bytes());
     Ok(if is_yes { shown } else { OTHER })
 }
 
 /// Checks what the file names, as a start would.
-fn check_file(file: &Path, config: &Config) -> Result<u8, Failure> {
+fn check_file(file: &Path, config: &Config) -> Result<u8, ExitError> {
     for warning in &config.warnings {
         let _ = writeln!(std::io::stderr(), "data-server: warning: {warning}");
     }
     let file = file.display();
     let found = data_server::check(config);
-    let found = found.map_err(|error| Failure(format!("{file}: {error}"), OTHER))?;
+    let found = found.map_err(|error| ExitError(format!("{file}: {error}"), OTHER))?;
     let _ = writeln!(std::io::stdout(), "{file}: ok; {found}");
     Ok(DRAINED)
 }
 
 /// Checks the health of a server.
-fn ask(asked: &Health, config: &Config) -> Result<u8, Failure> {
+fn ask(asked: &Health, config: &Config) -> Result<u8, ExitError> {
     let no_port = "health: the options name no port to ask: give a URL";
     let url = asked.url(&config.listen).ok_or(no_port);
     let url = url.map_err(fail(USAGE))?;
@@ -143,14 +143,14 @@ fn ask(asked: &Health, config: &Config) -> Result<u8, Failure> {
 /// Does a task that has a log.
 fn logged(
     config: Config,
-    task: impl FnOnce(Config, &Log) -> Result<u8, Failure>,
-) -> Result<u8, Failure> {
+    task: impl FnOnce(Config, &Log) -> Result<u8, ExitError>,
+) -> Result<u8, ExitError> {
     let log = log::install(config.log).map_err(StartError::from);
     let log = log.map_err(fail(OTHER))?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    let code = task(config, &log).unwrap_or_else(|Failure(why, code)| {
+    let code = task(config, &log).unwrap_or_else(|ExitError(why, code)| {
         log.line(&format!("data-server: {why}"));
         code
     });
@@ -165,14 +165,14 @@ fn fail_unlogged(why: &str, code: u8) -> ExitCode {
 }
 
 /// Tests the store, and prints what it does.
-fn check_store(config: &Config) -> Result<u8, Failure> {
+fn check_store(config: &Config) -> Result<u8, ExitError> {
     let report = data_server::check_store(config).map_err(fail(OTHER))?;
     let _ = write!(std::io::stdout(), "{report}");
     Ok(if report.is_servable() { DRAINED } else { OTHER })
 }
 
 /// Serves to the end.
-fn serve_to_the_end(config: Config, log: &Log) -> Result<u8, Failure> {
+fn serve_to_the_end(config: Config, log: &Log) -> Result<u8, ExitError> {
     // The runtime panics where the system has nothing left for it to start with.
     let served = catch_unwind(AssertUnwindSafe(|| serve(config, log)));
     let served = served.map_err(|_| "a panic ended the server: its log says where");
@@ -182,7 +182,7 @@ fn serve_to_the_end(config: Config, log: &Log) -> Result<u8, Failure> {
             StartError::Listen { .. } => CANNOT_LISTEN,
             _ => OTHER,
         };
-        Failure(error.to_string(), code)
+        ExitError(error.to_string(), code)
     })
 }
 

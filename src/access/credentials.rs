@@ -124,7 +124,7 @@ pub type TokenDigest = [u8; 32];
 
 /// The credentials of a subject, and how long each counts.
 #[derive(Debug, Default)]
-pub struct Credentials {
+pub struct SubjectCredentials {
     /// Digests of its tokens.
     pub tokens: Vec<TokenDigest>,
     /// The hash of its password.

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::value::Datetime;
 
-use super::credentials::{Credentials, LinkKey, PasswordHash, TokenDigest, read_secret};
+use super::credentials::{LinkKey, PasswordHash, SubjectCredentials, TokenDigest, read_secret};
 use super::htpasswd::parse_htpasswd;
 use super::policy::{Existing, Policy, Right, Rule, check_name};
 use crate::file_error::unreadable;
@@ -41,7 +41,7 @@ pub fn read(path: &Path) -> Result<Policy, BadAccess> {
 /// The policy that `text` is, of the file at `path`.
 pub fn parse(path: &Path, text: &str) -> Result<Policy, BadAccess> {
     let read = Reading { path, text };
-    let file: File = toml::from_str(text).map_err(|error| {
+    let file: AccessFile = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         read.wrong(at, error.message().trim().replace('\n', ", "))
     })?;
@@ -82,7 +82,7 @@ impl Reading<'_> {
         given.map(|given| self.read(given, read)).transpose()
     }
 
-    fn policy(&self, file: &File) -> Result<Policy, BadAccess> {
+    fn policy(&self, file: &AccessFile) -> Result<Policy, BadAccess> {
         let realm = self.read_any(file.realm.as_ref(), |realm| {
             let why = "a realm is printable ASCII without quotes and backslashes";
             is_quotable(realm).then_some(&**realm).ok_or(why)
@@ -107,9 +107,9 @@ impl Reading<'_> {
             }
         }
         for (name, hash) in hashes {
-            let credentials = Credentials {
+            let credentials = SubjectCredentials {
                 password: Some(hash),
-                ..Credentials::default()
+                ..SubjectCredentials::default()
             };
             // The names of that file are unique, and those of subjects are taken out.
             let _ = policy.add(&name, credentials);
@@ -133,7 +133,7 @@ impl Reading<'_> {
         Ok(policy)
     }
 
-    fn hashes(&self, file: &File) -> Result<HashMap<String, PasswordHash>, BadAccess> {
+    fn hashes(&self, file: &AccessFile) -> Result<HashMap<String, PasswordHash>, BadAccess> {
         let Some(named) = &file.htpasswd else {
             return Ok(HashMap::new());
         };
@@ -145,14 +145,14 @@ impl Reading<'_> {
         })
     }
 
-    fn credentials(&self, entry: &SubjectEntry) -> Result<Credentials, BadAccess> {
+    fn credentials(&self, entry: &SubjectEntry) -> Result<SubjectCredentials, BadAccess> {
         let tokens = self.read_any(entry.token.as_ref(), |tokens| {
             let why = "a token is given by its digest, as `data-server new-token` prints it: sha256: and 64 digits";
             let digests: Option<_> = tokens.all().iter().map(|token| digest(token)).collect();
             digests.ok_or(why)
         })?;
         let certificates = entry.certificate.as_ref();
-        Ok(Credentials {
+        Ok(SubjectCredentials {
             tokens: tokens.unwrap_or_default(),
             password: self.read_any(entry.password.as_ref(), |it| PasswordHash::new(it))?,
             certificates: certificates.map_or_else(Vec::new, |names| names.all().to_vec()),
@@ -232,7 +232,7 @@ impl Reading<'_> {
     /// Warns of each name in a rule or a link key that no subject has, and of each in a subject that no link key has.
     /// Such a name gives no client a right. The file is not refused for it: an operator revokes a right by removing the
     /// subject or the link key, and the old rules would stay in force.
-    fn check_names(&self, file: &File, policy: &mut Policy) -> Result<(), BadAccess> {
+    fn check_names(&self, file: &AccessFile, policy: &mut Policy) -> Result<(), BadAccess> {
         let reserved = HashSet::from([Rule::EVERY_SUBJECT, Rule::ANONYMOUS]);
         let mut unknown = Vec::new();
         for entry in &file.rule {
@@ -261,7 +261,7 @@ impl Reading<'_> {
     }
 
     /// The prefixes that may cover other keys than was meant. A whole key is a prefix too, so none is refused.
-    fn doubts(&self, file: &File) -> Vec<String> {
+    fn doubts(&self, file: &AccessFile) -> Vec<String> {
         let of_rules = file.rule.iter().filter_map(|rule| rule.prefix.as_ref());
         let of_links = file.link_key.iter().filter_map(|key| key.prefix.as_ref());
         let doubt = |prefix: &Spanned<String>| {
@@ -338,7 +338,7 @@ fn check_mode(path: &Path) -> Result<(), BadAccess> {
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-struct File {
+struct AccessFile {
     realm: Option<Spanned<String>>,
     htpasswd: Option<Spanned<PathBuf>>,
     subject: Vec<SubjectEntry>,

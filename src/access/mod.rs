@@ -22,7 +22,7 @@ use crate::metrics::AuthResult;
 
 pub use attempts::Source;
 pub use credentials::{
-    BadHash, Credentials, Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, TokenDigest,
+    BadHash, Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, SubjectCredentials, TokenDigest,
     read_secret,
 };
 pub use file::{BadAccess, parse};

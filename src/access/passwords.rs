@@ -41,7 +41,7 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 const MAX_VERIFIED: usize = 4096;
 
 /// A name with its password and the hash that it was held against, by the key of this process.
-type Tag = [u8; 32];
+type CheckTag = [u8; 32];
 
 /// Why a password is not checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,14 +61,14 @@ pub struct Passwords {
     pub counters: AccessCounters,
     /// The failures of clients.
     pub failures: Failures,
-    verified: Mutex<HashMap<(Tag, Source), Instant>>,
+    verified: Mutex<HashMap<(CheckTag, Source), Instant>>,
     /// The checks that run and those that wait, the oldest first.
     under_way: Mutex<Vec<UnderWay>>,
 }
 
 /// A check that several requests may wait for.
 struct UnderWay {
-    tag: Tag,
+    tag: CheckTag,
     name: Box<str>,
     /// Its clients. Each has a failure counted, which it gets back when the password is right or not checked.
     sources: HashSet<Source>,
@@ -147,7 +147,7 @@ impl Passwords {
     /// The result of the check of `tag` under way, or of this one, which then begins or waits.
     fn join(
         self: &Arc<Self>,
-        tag: Tag,
+        tag: CheckTag,
         name: &str,
         source: Source,
         check: Check,
@@ -229,7 +229,7 @@ impl Passwords {
     }
 
     /// Ends the check of `tag`, which ran. Its result is remembered before others can begin the same check.
-    fn finish(self: &Arc<Self>, tag: Tag, is_right: bool, compute: &BlockingPool) {
+    fn finish(self: &Arc<Self>, tag: CheckTag, is_right: bool, compute: &BlockingPool) {
         let mut under_way = self.under_way.lock();
         if let Some(at) = under_way.iter().position(|check| check.tag == tag) {
             let check = under_way.remove(at);
@@ -242,7 +242,7 @@ impl Passwords {
         self.start_next(&mut under_way, compute);
     }
 
-    fn is_remembered(&self, tag: Tag, source: Source, now: Instant) -> bool {
+    fn is_remembered(&self, tag: CheckTag, source: Source, now: Instant) -> bool {
         let end = self.verified.lock().get(&(tag, source)).copied();
         let is_remembered =
             end.is_some_and(|end| now < end) && !self.failures.is_flooding(source, now);
@@ -250,7 +250,7 @@ impl Passwords {
         is_remembered
     }
 
-    fn remember(&self, tag: Tag, source: Source, now: Instant) {
+    fn remember(&self, tag: CheckTag, source: Source, now: Instant) {
         let mut verified = self.verified.lock();
         if verified.len() >= MAX_VERIFIED {
             verified.retain(|_, end| *end > now);
@@ -265,7 +265,7 @@ impl Passwords {
     }
 
     /// The tag of a check; a hash that was replaced makes another one.
-    fn tag(&self, name: &str, password: &[u8], hash: &PasswordHash) -> Tag {
+    fn tag(&self, name: &str, password: &[u8], hash: &PasswordHash) -> CheckTag {
         let mut tag = self.keyed.clone();
         for part in [name.as_bytes(), password, hash.as_str().as_bytes()] {
             tag.update(&(part.len() as u64).to_le_bytes());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::credentials::{
-    Credentials, Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, TokenDigest,
+    Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, SubjectCredentials, TokenDigest,
 };
 use crate::value::Prefixes;
 
@@ -127,7 +127,7 @@ impl Policy {
 
     /// Adds a subject with its credentials, or returns which of them another subject has already: the policy is then of
     /// no use.
-    pub fn add(&mut self, name: &str, credentials: Credentials) -> Result<(), &'static str> {
+    pub fn add(&mut self, name: &str, credentials: SubjectCredentials) -> Result<(), &'static str> {
         let subject = Arc::new(Subject {
             name: name.into(),
             is_anonymous: false,
@@ -405,18 +405,18 @@ mod tests {
         let mut policy = Policy::new("r", rules);
         let ends = SystemTime::UNIX_EPOCH + Duration::from_secs(10);
         let token = Sha256::digest(b"secret").into();
-        let ann = Credentials {
+        let ann = SubjectCredentials {
             tokens: vec![token],
             certificates: vec!["Ann.example".to_owned()],
             not_after: Some(ends),
-            ..Credentials::default()
+            ..SubjectCredentials::default()
         };
-        let bob = Credentials {
+        let bob = SubjectCredentials {
             tokens: vec![token],
-            ..Credentials::default()
+            ..SubjectCredentials::default()
         };
         assert_eq!(policy.add("ann", ann), Ok(()));
-        assert_eq!(policy.add("carl", Credentials::default()), Ok(()));
+        assert_eq!(policy.add("carl", SubjectCredentials::default()), Ok(()));
 
         let ann = &policy.subjects["ann"];
         assert!(ann.grant.allows(Right::Write, "ann/x"));

@@ -15,12 +15,12 @@ use clap::{ArgMatches, Command, CommandFactory as _, FromArgMatches, Parser, Sub
 use clap_complete::Shell;
 
 use super::bounds::BoundOptions;
-use super::file::File;
+use super::file::ConfigFile;
 use super::help::{self, is_given, warnings};
 use super::mistakes::{misuse, no_directory, one_of};
 use super::network::Network;
-use super::requests::{Logging, Protocol};
-use super::security::{ListenConfig, Tls};
+use super::requests::{Logging, ProtocolArgs};
+use super::security::{ListenConfig, TlsArgs};
 use super::storage::{S3Store, Storage};
 use crate::client::Trust;
 use crate::commands;
@@ -47,7 +47,7 @@ pub struct Args {
     #[command(flatten)]
     pub(super) network: Network,
     #[command(flatten)]
-    pub(super) tls: Tls,
+    pub(super) tls: TlsArgs,
     /// Access file, in TOML: subjects with tokens and passwords, and rules by key prefix. What no rule allows is
     /// refused. SIGHUP rereads the file
     #[arg(long, value_name = "FILE", help_heading = "Access")]
@@ -59,7 +59,7 @@ pub struct Args {
     #[command(flatten)]
     pub(super) s3: S3Store,
     #[command(flatten)]
-    pub(super) protocol: Protocol,
+    pub(super) protocol: ProtocolArgs,
     /// Give up all rights to files and the network that serving does not need, by Landlock: as far as the kernel can
     /// (auto), all or refuse to start (require), or none (off)
     #[arg(long, value_name = "HOW", help_heading = "Sandbox", default_value = "auto", value_parser = one_of([
@@ -75,10 +75,10 @@ pub struct Args {
     config: Option<PathBuf>,
     /// The command, unless it is to serve
     #[command(subcommand)]
-    pub command: Option<Commands>,
+    pub command: Option<Subcommands>,
     /// The options of the configuration file.
     #[arg(skip)]
-    pub(super) file: Option<File>,
+    pub(super) file: Option<ConfigFile>,
     /// Warnings of options that were given in vain.
     #[arg(skip)]
     pub(super) warnings: Vec<String>,
@@ -114,7 +114,7 @@ impl Args {
 
 /// What is to be done instead of serving. Its documentation is its help.
 #[derive(Clone, Debug, Subcommand)]
-pub enum Commands {
+pub enum Subcommands {
     /// Check the configuration file
     Config {
         /// What to do with it
@@ -215,7 +215,7 @@ fn own_url(listen: &Listen) -> Option<String> {
 
 /// Why the arguments cannot be used.
 #[derive(Debug)]
-pub enum UsageError {
+pub enum ParseError {
     /// The help or the version was requested.
     Help(clap::Error),
     /// The command line, the environment or the configuration file is wrong: the fault, and the advice.
@@ -224,29 +224,29 @@ pub enum UsageError {
 
 impl Args {
     /// Parses the words of the command line, its name first, with the environment and the configuration file.
-    pub fn gather(words: impl IntoIterator<Item = OsString>) -> Result<Self, UsageError> {
+    pub fn gather(words: impl IntoIterator<Item = OsString>) -> Result<Self, ParseError> {
         let words: Vec<OsString> = words.into_iter().collect();
         let command = Self::described();
-        let misuse = |error: clap::Error| UsageError::Wrong(misuse(&error, &command, &words));
+        let misuse = |error: clap::Error| ParseError::Wrong(misuse(&error, &command, &words));
         // Finds out which options are given where. Its errors are reported below, where the file's options are known
         // too.
         let lenient = command.clone().ignore_errors(true);
         let given = lenient
             .try_get_matches_from(&words)
-            .map_err(UsageError::Help)?;
+            .map_err(ParseError::Help)?;
         let is_typed = |option| given.value_source(option) == Some(ValueSource::CommandLine);
         if is_typed("place") && is_typed("dir") {
             let why = "the directory is given twice: give DIR or --dir DIR";
-            return Err(UsageError::Wrong(why.to_owned()));
+            return Err(ParseError::Wrong(why.to_owned()));
         }
         let Some(path) = named_file(&given) else {
             let args = parse(&command, &words).map_err(misuse)?;
             return match args.command {
-                Some(Commands::Config { .. }) => Err(UsageError::Wrong(NO_FILE.to_owned())),
+                Some(Subcommands::Config { .. }) => Err(ParseError::Wrong(NO_FILE.to_owned())),
                 _ => Ok(args),
             };
         };
-        let mut file = File::read(&path, &command).map_err(UsageError::Wrong)?;
+        let mut file = ConfigFile::read(&path, &command).map_err(ParseError::Wrong)?;
         file.without(|option| {
             is_given(&given, option) || option == "dir" && is_given(&given, "place")
         });
@@ -255,7 +255,7 @@ impl Args {
         let all: Vec<_> = all.chain(typed.iter().cloned()).collect();
         let parsed = parse(&command, &all);
         let mut args = parsed.map_err(|error| match file.lacking(&error) {
-            Some(bad) => UsageError::Wrong(bad),
+            Some(bad) => ParseError::Wrong(bad),
             None => misuse(error),
         })?;
         args.file = Some(file);

@@ -59,7 +59,7 @@ impl BoundOptions {
 struct Table {
     #[serde(default)]
     prefix: String,
-    max_size: Option<Size>,
+    max_size: Option<SizeOrText>,
     max_keys: Option<u64>,
     max_age: Option<String>,
     of: Option<AgeOf>,
@@ -71,7 +71,7 @@ struct Table {
 /// A number of bytes, or a text with a unit.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Size {
+enum SizeOrText {
     Bytes(u64),
     Text(String),
 }
@@ -82,8 +82,8 @@ fn bound(text: &str) -> Result<Bound, String> {
     let prefix = Prefix::new(&table.prefix).map_err(|why| format!("prefix: {why}"))?;
     check_prefix(&table.prefix.replace(Prefix::NAME, "x"))?;
     let max_size = table.max_size.map(|given| match given {
-        Size::Bytes(bytes) => Ok(bytes),
-        Size::Text(text) => size(&text).map(|size| size.as_u64()),
+        SizeOrText::Bytes(bytes) => Ok(bytes),
+        SizeOrText::Text(text) => size(&text).map(|size| size.as_u64()),
     });
     let max_size = max_size
         .transpose()

@@ -35,15 +35,15 @@ pub const UNIX: &str = "unix:";
 
 /// The options that a file gives.
 #[derive(Clone, Debug)]
-pub struct File {
+pub struct ConfigFile {
     /// The path of the file.
     pub path: PathBuf,
-    entries: Vec<Entry>,
+    entries: Vec<FileEntry>,
 }
 
 /// One option of a file.
 #[derive(Clone, Debug)]
-struct Entry {
+struct FileEntry {
     /// The file and the line.
     place: String,
     option: Id,
@@ -53,7 +53,7 @@ struct Entry {
     needed: Vec<String>,
 }
 
-impl File {
+impl ConfigFile {
     /// Reads the options of `command` that the file at `path` gives. The error has a line for each fault.
     pub fn read(path: &Path, command: &Command) -> Result<Self, String> {
         let text = fs::read_to_string(path)
@@ -82,7 +82,7 @@ impl File {
             });
             for (span, value) in all {
                 let place = place(span.start);
-                match Entry::new(&place, name.get_ref(), value.get_ref(), &folder, command) {
+                match FileEntry::new(&place, name.get_ref(), value.get_ref(), &folder, command) {
                     Ok(entry) => entries.push(entry),
                     Err(why) => faults.push(format!("{place}: {why}")),
                 }
@@ -119,7 +119,7 @@ impl File {
     pub fn lacking(&self, error: &clap::Error) -> Option<String> {
         let missing = missing(error)?;
         self.entries.iter().find_map(|entry| {
-            let Entry { place, name, .. } = entry;
+            let FileEntry { place, name, .. } = entry;
             let mut lacking = entry.needed.clone();
             lacking.retain(|option| missing.contains(option));
             let options = lacking.join(" and ");
@@ -128,7 +128,7 @@ impl File {
     }
 }
 
-impl Entry {
+impl FileEntry {
     /// The entry `name = value`, which `command` has to accept by itself, except for options that it needs.
     fn new(
         place: &str,

@@ -18,7 +18,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use self::args::{Args, Commands, Health, UsageError};
+pub use self::args::{Args, Health, ParseError, Subcommands};
 pub use self::file::ConfigError;
 use self::file::filled;
 pub use self::help::{completions, manual};
@@ -59,7 +59,7 @@ pub struct Config {
     /// The rights that the process keeps in it.
     pub allowed: Allowed,
     /// The level and the format of the log.
-    pub log: log::Options,
+    pub log: log::LogOptions,
     /// Warnings about options without effect, one sentence each.
     pub warnings: Vec<String>,
 }
@@ -100,7 +100,7 @@ impl TryFrom<Args> for Config {
     type Error = ConfigError;
 
     fn try_from(mut args: Args) -> Result<Self, ConfigError> {
-        let is_to_serve = matches!(args.command, None | Some(Commands::Config { .. }));
+        let is_to_serve = matches!(args.command, None | Some(Subcommands::Config { .. }));
         let file = args.file.take();
         Self::checked(args, is_to_serve).map_err(|error| error.at(|message| file?.place(message)))
     }
@@ -112,8 +112,8 @@ impl Config {
     fn checked(args: Args, is_to_serve: bool) -> Result<Self, ConfigError> {
         let (network, storage) = (args.network, args.storage);
         let s3 = match args.command {
-            Some(Commands::CheckStore(own)) if own.is_given() => *own,
-            Some(Commands::CheckStore(_)) if !args.s3.is_given() => {
+            Some(Subcommands::CheckStore(own)) if own.is_given() => *own,
+            Some(Subcommands::CheckStore(_)) if !args.s3.is_given() => {
                 return Err(ConfigError(
                     "--store: there is none to check; give s3://BUCKET or s3://BUCKET/PREFIX"
                         .to_owned(),

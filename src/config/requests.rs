@@ -35,7 +35,7 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Requests")]
-pub struct Protocol {
+pub struct ProtocolArgs {
     /// Longest value accepted; a longer value is answered 413 [default: no limit]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_body: Option<ByteSize>,
@@ -114,7 +114,7 @@ pub struct Protocol {
 /// A table of `--content`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Content {
+struct ContentTable {
     prefix: String,
     #[serde(rename = "name")]
     _name: NameOfValue,
@@ -129,7 +129,7 @@ enum NameOfValue {
 
 /// The prefix of the table that `text` is.
 fn named_by_sha256(text: &str) -> Result<String, String> {
-    let Content { prefix, .. } = table(text)?;
+    let ContentTable { prefix, .. } = table(text)?;
     check_prefix(&prefix)?;
     Ok(prefix)
 }
@@ -166,7 +166,7 @@ fn site(text: &str) -> Result<Site, String> {
     })
 }
 
-impl Protocol {
+impl ProtocolArgs {
     pub fn hosts(&self) -> Result<Hosts, ConfigError> {
         let mut hosts = Hosts::default();
         each("--allowed-host", &self.allowed_host, |name| hosts.add(name))?;
@@ -285,14 +285,14 @@ impl Logging {
         }
     }
 
-    pub fn options(&self) -> log::Options {
+    pub fn options(&self) -> log::LogOptions {
         let is_quiet = !self.access_log && !self.audit_log && std::io::stderr().is_terminal();
         let usual = if is_quiet {
             LevelFilter::WARN
         } else {
             LevelFilter::INFO
         };
-        log::Options {
+        log::LogOptions {
             level: self.log_level.unwrap_or(usual),
             json: self.is_json,
         }

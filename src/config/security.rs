@@ -59,7 +59,7 @@ impl ListenConfig {
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "TLS")]
-pub struct Tls {
+pub struct TlsArgs {
     /// Certificate chain in PEM, the server's certificate first; repeat, with one --tls-key each, to serve several
     /// names (SNI): the first chain is the default. SIGHUP rereads the files
     #[arg(long = "tls-cert", value_name = "FILE", value_delimiter = ',')]
@@ -89,7 +89,7 @@ pub struct Tls {
     self_signed: bool,
 }
 
-impl Tls {
+impl TlsArgs {
     /// The certificates for a server with a place for TLS, or without; with a certificate of its own, of these `names`.
     pub fn options<'a>(
         &self,

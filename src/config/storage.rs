@@ -67,7 +67,7 @@ pub struct Storage {
     /// With --durability disk, write small values and deletes to a journal first: on ext4, xfs and btrfs (auto), or
     /// never (off); discard gives up, at this start, the records of a damaged journal that cannot be read
     #[arg(long, value_name = "HOW", default_value = "auto")]
-    journal: Journal,
+    journal: JournalMode,
 
     /// Directory of the journal, for example on a faster device; made when missing [default: DIR/.data-server/journal]
     #[arg(long, value_name = "DIR")]
@@ -100,7 +100,7 @@ pub struct Storage {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Journal {
+enum JournalMode {
     Auto,
     Off,
     Discard,
@@ -217,8 +217,8 @@ impl Storage {
             listing_index: self.listing_index.unwrap_or(LISTING_INDEX).as_u64(),
             durability: self.durability.unwrap_or(Durability::Os),
             journal: store::JournalOptions {
-                is_used: self.journal != Journal::Off,
-                discards: self.journal == Journal::Discard,
+                is_used: self.journal != JournalMode::Off,
+                discards: self.journal == JournalMode::Discard,
                 dir: self.journal_dir.as_deref().map(absolute),
                 size: self.journal_size.as_u64(),
             },

@@ -38,7 +38,7 @@ const KEPT: usize = 4 << 10;
 
 /// The level and the format of the log.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct LogOptions {
     /// Least severe level.
     pub level: LevelFilter,
     /// True for JSON, one object a line, instead of text.
@@ -63,7 +63,7 @@ impl Log {
 }
 
 /// Installs the log for the whole process; panics are events of it too. Fails where the system refuses a thread.
-pub fn install(options: Options) -> io::Result<Log> {
+pub fn install(options: LogOptions) -> io::Result<Log> {
     let queue = Arc::new(Queue::default());
     queue::start(Arc::clone(&queue), report)?;
     let lines = Lines {
@@ -97,7 +97,7 @@ thread_local! {
 #[derive(Debug)]
 struct Lines {
     queue: Arc<Queue>,
-    options: Options,
+    options: LogOptions,
 }
 
 impl Lines {
@@ -133,7 +133,7 @@ impl Lines {
 impl<S: Subscriber> Layer<S> for Lines {
     /// The HTTP/2 library warns about what clients send, so a client could fill the log.
     fn enabled(&self, meta: &Metadata<'_>, _: Context<'_, S>) -> bool {
-        let Options { level, .. } = self.options;
+        let LogOptions { level, .. } = self.options;
         let is_told = level >= LevelFilter::DEBUG || !meta.target().starts_with("h2::");
         meta.is_event() && *meta.level() <= level && is_told
     }

@@ -136,7 +136,7 @@ impl Promises {
 
 /// The findings of a trial, row by row.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct ContractReport {
     /// The things that the store should do, each with the number of times that it did it, or what it did instead.
     rows: Vec<(What, Result<usize, String>)>,
 }
@@ -153,7 +153,7 @@ pub fn explained(error: &Error) -> String {
 
 /// Why a check of a store ends before the store did all that was tried.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum ContractError {
     /// The store did something else: what.
     #[error("{0}")]
     Fails(String),
@@ -163,8 +163,8 @@ pub enum Fault {
 }
 
 /// The end of a check of a store that does something else: `how`.
-pub fn fails<T>(how: impl Into<String>) -> Result<T, Fault> {
-    Err(Fault::Fails(how.into()))
+pub fn fails<T>(how: impl Into<String>) -> Result<T, ContractError> {
+    Err(ContractError::Fails(how.into()))
 }
 
 /// The things that a store should do.
@@ -198,18 +198,18 @@ pub enum What {
     EndpointSwapRace,
 }
 
-impl Report {
+impl ContractReport {
     /// Adds the verdict of a check on `what`. The error is that of a store that cannot be used.
-    pub fn add(&mut self, what: What, checked: Result<usize, Fault>) -> Result<(), Error> {
+    pub fn add(&mut self, what: What, checked: Result<usize, ContractError>) -> Result<(), Error> {
         match checked {
-            Err(Fault::Unusable(error)) => return Err(error),
+            Err(ContractError::Unusable(error)) => return Err(error),
             checked => self.note(what, checked),
         }
         Ok(())
     }
 
-    /// As [`Report::add`], of a check that an error of the store fails too.
-    pub fn note(&mut self, what: What, checked: Result<usize, Fault>) {
+    /// As [`ContractReport::add`], of a check that an error of the store fails too.
+    pub fn note(&mut self, what: What, checked: Result<usize, ContractError>) {
         let verdict = checked.map_err(|fault| fault.to_string());
         self.rows.push((what, verdict));
     }
@@ -282,7 +282,7 @@ impl What {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ContractReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (what, verdict) in &self.rows {
             let text = what.text();

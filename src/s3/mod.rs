@@ -22,17 +22,17 @@ use crate::metrics::S3Counters;
 use crate::transfer::{BlockingPool, StagingBounds, StagingQuota};
 use crate::value::Error;
 use contract::{S3Context, explained};
-use transport::credentials::{self, Credentials};
-use transport::{Client, Reach};
+use transport::credentials::{self, CurrentSecrets};
+use transport::{Reach, S3Client};
 
-pub use contract::{BucketPrefix, Report, Settings};
+pub use contract::{BucketPrefix, ContractReport, Settings};
 pub use objects::Gateway;
 pub use objects::conditional::ConditionalUpload;
 pub use objects::get::RemoteBody;
 pub use objects::upload::PIECE;
 pub use objects::value::RemoteValue;
 pub use transport::call::BESIDE_METADATA;
-pub use trial::OpenError;
+pub use trial::UnfitStore;
 
 /// The files by which names are resolved and servers proved, where systems have them.
 const SYSTEM: [&str; 16] = [
@@ -87,29 +87,33 @@ pub struct S3Resources {
 
 impl S3 {
     /// Reaches the store and, unless it is only read, finds out what it promises of writes. Blocks.
-    pub fn open(settings: Settings, share: S3Resources) -> Result<Self, OpenError> {
-        let credentials = Credentials::start(&settings).map_err(OpenError::Unusable)?;
+    pub fn open(settings: Settings, share: S3Resources) -> Result<Self, UnfitStore> {
+        let credentials = CurrentSecrets::start(&settings).map_err(UnfitStore::Unusable)?;
         Self::with(settings, share, &credentials)
     }
 
     /// Tries at length what the store does; nothing is served. Blocks.
-    pub fn test(settings: &Settings) -> Result<Report, OpenError> {
-        let credentials = Credentials::start(settings).map_err(OpenError::Unusable)?;
+    pub fn test(settings: &Settings) -> Result<ContractReport, UnfitStore> {
+        let credentials = CurrentSecrets::start(settings).map_err(UnfitStore::Unusable)?;
         let each = settings.by_endpoint().into_iter();
-        let clients =
-            each.map(|settings| Ok(Client::new(&settings, Reach::new(&settings, &credentials)?)));
+        let clients = each.map(|settings| {
+            Ok(S3Client::new(
+                &settings,
+                Reach::new(&settings, &credentials)?,
+            ))
+        });
         let clients: Result<Vec<_>, String> = clients.collect();
-        trial::test(clients.map_err(OpenError::Unusable)?)
+        trial::test(clients.map_err(UnfitStore::Unusable)?)
     }
 
     fn with(
         settings: Settings,
         share: S3Resources,
-        credentials: &Credentials,
-    ) -> Result<Self, OpenError> {
-        let unusable = |reason: &dyn std::fmt::Display| OpenError::Unusable(reason.to_string());
-        let reach = Reach::new(&settings, credentials).map_err(OpenError::Unusable)?;
-        let new_client = || Client::new(&settings, reach.clone());
+        credentials: &CurrentSecrets,
+    ) -> Result<Self, UnfitStore> {
+        let unusable = |reason: &dyn std::fmt::Display| UnfitStore::Unusable(reason.to_string());
+        let reach = Reach::new(&settings, credentials).map_err(UnfitStore::Unusable)?;
+        let new_client = || S3Client::new(&settings, reach.clone());
         let promises = trial::probe_store(new_client(), &settings, share.read_only)?;
         let clients: Vec<_> = (0..=share.reactors)
             .map(|_| Arc::new(new_client()))

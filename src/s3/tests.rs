@@ -18,7 +18,7 @@ use super::*;
 use crate::s3::contract::WriteCondition;
 use crate::s3::objects::upload::RemoteUpload;
 use crate::s3::transport::call::Call;
-use crate::s3::transport::credentials::Credentials;
+use crate::s3::transport::credentials::CurrentSecrets;
 use crate::s3::transport::sign::Secrets;
 use crate::transfer::UploadHead;
 use crate::value::{Attributes, Error, Key};
@@ -55,7 +55,7 @@ fn engine(bucket: &Bucket) -> S3 {
         staging: StagingBounds::default(),
         read_only: false,
     };
-    let credentials = Credentials::fixed(Secrets {
+    let credentials = CurrentSecrets::fixed(Secrets {
         id: bucket.keys.id.clone(),
         secret: bucket.keys.secret.clone(),
         token: bucket.keys.token.clone(),

@@ -24,7 +24,7 @@ pub enum StartError {
     Directory(#[from] OpenError),
     /// The S3 store cannot be served.
     #[error(transparent)]
-    S3(#[from] s3::OpenError),
+    S3(#[from] s3::UnfitStore),
     /// The rights of the process could not be given up, as was demanded.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
@@ -161,9 +161,9 @@ pub fn prepare(config: &Config) -> Result<Confined, StartError> {
 }
 
 /// Tries what the S3 store does; without one, nothing.
-pub fn check_store(config: &Config) -> Result<s3::Report, StartError> {
+pub fn check_store(config: &Config) -> Result<s3::ContractReport, StartError> {
     match &config.values {
-        Values::Directory(..) => Ok(s3::Report::default()),
+        Values::Directory(..) => Ok(s3::ContractReport::default()),
         Values::S3(settings, _) => Ok(S3::test(settings)?),
     }
 }

@@ -25,7 +25,7 @@ pub type Readiness = Result<String, String>;
 
 /// The prober of the store.
 #[derive(Default)]
-pub struct Probe {
+pub struct ReadinessProbe {
     state: Mutex<ProbeState>,
     /// Bytes free for values, as the last probe found, where the store can report it. A reader waits for no probe under way.
     pub free: parking_lot::Mutex<Option<u64>>,
@@ -38,7 +38,7 @@ struct ProbeState {
     pending: Option<store::Probe>,
 }
 
-impl Probe {
+impl ReadinessProbe {
     /// Returns ready if the directory is still where it was opened and, unless it is only read, takes values. A scrape sends no request
     /// to an S3 store: requests cost, and the scrape counts them.
     pub async fn readiness(&self, store: &Store, is_scrape: bool) -> Readiness {

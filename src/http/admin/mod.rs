@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::access::Access;
-use crate::http::admin::health::{Probe, Readiness};
+use crate::http::admin::health::{Readiness, ReadinessProbe};
 use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters, process_start};
 use crate::store::Store;
 
@@ -52,7 +52,7 @@ impl Page {
 pub struct Admin {
     is_serving: AtomicBool,
     is_draining: AtomicBool,
-    probe: Probe,
+    probe: ReadinessProbe,
     /// The start of the process, in seconds since 1970.
     started: f64,
     reactors: Vec<Arc<ReactorCounters>>,
@@ -70,7 +70,7 @@ impl Admin {
         Self {
             is_serving: AtomicBool::new(false),
             is_draining: AtomicBool::new(false),
-            probe: Probe::default(),
+            probe: ReadinessProbe::default(),
             started: process_start(),
             reactors,
             store: Arc::clone(store),

@@ -25,8 +25,8 @@ use tokio::time::timeout;
 
 use super::Gateway;
 use crate::s3::contract::RemoteMeta;
-use crate::s3::transport::Client;
-use crate::s3::transport::answer::{Answer, text, unclear};
+use crate::s3::transport::S3Client;
+use crate::s3::transport::answer::{StoreResponse, text, unclear};
 use crate::s3::transport::call::{Call, KEPT, METADATA, NO_MEDIA_TYPE, NONCE};
 use crate::value::{DELETE_AT, Error, Key};
 
@@ -34,7 +34,7 @@ use crate::value::{DELETE_AT, Error, Key};
 const FRAMING: &str = "aws-chunked";
 
 /// The metadata that `answer` has of the value, whose entity tag is `known` where the store leaves it out.
-fn meta(answer: &Answer, known: Option<&str>) -> Result<RemoteMeta, Error> {
+fn meta(answer: &StoreResponse, known: Option<&str>) -> Result<RemoteMeta, Error> {
     let headers = &answer.headers;
     let etag = text(headers, &ETAG).or(known);
     let etag = etag.ok_or_else(|| unclear("an object has no entity tag"))?;
@@ -84,11 +84,11 @@ impl Gateway {
 
 /// The answer to [`Gateway::get`], with the bytes that it brings.
 async fn found(
-    client: &Client,
+    client: &S3Client,
     mut call: Call,
     range: Option<Range<u64>>,
     only: Option<&str>,
-) -> Result<Option<(RemoteMeta, Range<u64>, Answer)>, Error> {
+) -> Result<Option<(RemoteMeta, Range<u64>, StoreResponse)>, Error> {
     if let Some(range) = &range {
         call = call.ranged(range)?;
     }
@@ -109,7 +109,7 @@ async fn found(
 }
 
 /// Refuses an `answer` that is not this range of a value of `len` bytes.
-fn check_range(answer: &Answer, range: &Range<u64>, len: u64) -> Result<(), Error> {
+fn check_range(answer: &StoreResponse, range: &Range<u64>, len: u64) -> Result<(), Error> {
     let last = range.end.saturating_sub(1);
     let expected = format!("bytes {}-{last}/{len}", range.start);
     let is_right = match answer.status {
@@ -176,11 +176,11 @@ impl RemoteBody {
     /// The bytes `left` of the version `etag` of what `call` names, which `answer` brings; without one the store is
     /// asked for them when they are first polled for.
     pub fn new(
-        client: &Arc<Client>,
+        client: &Arc<S3Client>,
         call: Call,
         etag: &str,
         left: Range<u64>,
-        answer: Option<Answer>,
+        answer: Option<StoreResponse>,
     ) -> Self {
         let download = Download {
             client: Arc::clone(client),
@@ -208,14 +208,14 @@ impl RemoteBody {
 
 /// The way of such bytes between two pieces.
 struct Download {
-    client: Arc<Client>,
+    client: Arc<S3Client>,
     /// A request for the object, without a range.
     call: Call,
     etag: String,
     /// The bytes that are to come.
     left: Range<u64>,
     /// The answer that brings them, unless one is still to be asked for.
-    answer: Option<Answer>,
+    answer: Option<StoreResponse>,
     resumed: u32,
 }
 
@@ -260,7 +260,7 @@ impl Download {
     }
 
     /// Asks for the bytes that are left, of the same version.
-    async fn ask(&self) -> Result<Answer, Error> {
+    async fn ask(&self) -> Result<StoreResponse, Error> {
         let (call, left) = (self.call.clone(), self.left.clone());
         let found = found(&self.client, call, Some(left), Some(&self.etag)).await?;
         found.map(|(_, _, answer)| answer).ok_or(Error::Truncated)

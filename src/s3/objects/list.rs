@@ -10,8 +10,8 @@ use hyper::Method;
 use serde::Deserialize;
 
 use super::Gateway;
-use crate::s3::transport::Client;
-use crate::s3::transport::answer::{Failure, parse, unclear};
+use crate::s3::transport::S3Client;
+use crate::s3::transport::answer::{RequestError, parse, unclear};
 use crate::s3::transport::call::{self, Call};
 use crate::transfer::{BlockingPool, COPIED};
 use crate::value::{Error, Key, ListedValue, Listing, Page, Validators, may_have_keys};
@@ -30,7 +30,7 @@ const LAST: char = '\u{10ffff}';
 #[serde(rename_all = "PascalCase")]
 pub struct StorePage {
     #[serde(default)]
-    contents: Vec<Object>,
+    contents: Vec<ListedObject>,
     #[serde(default)]
     common_prefixes: Vec<CommonPrefix>,
     next_continuation_token: Option<String>,
@@ -41,7 +41,7 @@ pub struct StorePage {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
-struct Object {
+struct ListedObject {
     key: String,
     last_modified: String,
     #[serde(rename = "ETag")]
@@ -57,7 +57,7 @@ struct CommonPrefix {
 
 /// An item of a listing.
 #[derive(Debug)]
-enum Item {
+enum ListedItem {
     Key(Key<'static>, ListedValue),
     Folder(String),
 }
@@ -75,7 +75,11 @@ impl Gateway {
 }
 
 /// More items of `page` than its limit, or all.
-async fn collect(client: &Client, compute: &BlockingPool, page: &Page) -> Result<Vec<Item>, Error> {
+async fn collect(
+    client: &S3Client,
+    compute: &BlockingPool,
+    page: &Page,
+) -> Result<Vec<ListedItem>, Error> {
     let mut items = Vec::new();
     let mut token: Option<String> = None;
     loop {
@@ -98,7 +102,11 @@ async fn collect(client: &Client, compute: &BlockingPool, page: &Page) -> Result
 }
 
 /// The items of a page of the store, in byte order, and the token of the next page.
-fn read(body: &[u8], page: &Page, prefix: &str) -> Result<(Vec<Item>, Option<String>), Error> {
+fn read(
+    body: &[u8],
+    page: &Page,
+    prefix: &str,
+) -> Result<(Vec<ListedItem>, Option<String>), Error> {
     let mut found: StorePage = parse(body)?;
     let next = found.next()?;
     let mut items = found.into_items(page, prefix);
@@ -108,7 +116,7 @@ fn read(body: &[u8], page: &Page, prefix: &str) -> Result<(Vec<Item>, Option<Str
 }
 
 pub async fn ask(
-    client: &Client,
+    client: &S3Client,
     page: &Page,
     have: usize,
     token: Option<&str>,
@@ -139,7 +147,7 @@ pub async fn ask(
     let answer = client.read(&call).await?;
     let answer = answer.ok_or_else(|| unclear("there is no list"))?;
     let body = answer.whole(MAX_PAGE, client.timeout).await;
-    body.map_err(Failure::error)
+    body.map_err(RequestError::error)
 }
 
 impl StorePage {
@@ -164,7 +172,7 @@ impl StorePage {
     }
 
     /// Its items on `page`; all names begin with `prefix`.
-    fn into_items(self, page: &Page, prefix: &str) -> Vec<Item> {
+    fn into_items(self, page: &Page, prefix: &str) -> Vec<ListedItem> {
         let name = |text: &str| {
             let name = call::listed(text, self.encoding_type.as_deref())?;
             let name = name.strip_prefix(prefix)?.to_owned();
@@ -173,7 +181,7 @@ impl StorePage {
         let folders = self.common_prefixes.into_iter();
         let folders = folders.filter_map(|folder| name(&folder.prefix));
         let folders = folders.filter(|folder| may_have_keys(folder.trim_end_matches('/')));
-        let folders = folders.map(Item::Folder);
+        let folders = folders.map(ListedItem::Folder);
         let keys = self.contents.into_iter().filter_map(|object| {
             let key = Key::new(name(&object.key)?).ok()?;
             let modified = humantime::parse_rfc3339_weak(&object.last_modified);
@@ -186,13 +194,13 @@ impl StorePage {
                 validators,
                 end: None,
             };
-            Some(Item::Key(key, value))
+            Some(ListedItem::Key(key, value))
         });
         folders.chain(keys).collect()
     }
 }
 
-impl AsRef<str> for Item {
+impl AsRef<str> for ListedItem {
     fn as_ref(&self) -> &str {
         match self {
             Self::Key(key, _) => key.as_str(),
@@ -201,14 +209,14 @@ impl AsRef<str> for Item {
     }
 }
 
-impl From<String> for Item {
+impl From<String> for ListedItem {
     fn from(folder: String) -> Self {
         Self::Folder(folder)
     }
 }
 
 /// The first `limit` of `items`.
-fn listing(mut items: Vec<Item>, limit: usize) -> Listing {
+fn listing(mut items: Vec<ListedItem>, limit: usize) -> Listing {
     let has_more = items.len() > limit;
     items.truncate(limit);
     let last = items.last().filter(|_| has_more);
@@ -219,8 +227,8 @@ fn listing(mut items: Vec<Item>, limit: usize) -> Listing {
     };
     for item in items {
         match item {
-            Item::Key(key, value) => listing.keys.push((key, value)),
-            Item::Folder(name) => listing.folders.push(name),
+            ListedItem::Key(key, value) => listing.keys.push((key, value)),
+            ListedItem::Folder(name) => listing.folders.push(name),
         }
     }
     listing
@@ -273,7 +281,7 @@ mod tests {
         let items = parse::<StorePage>(BODY.as_bytes())
             .unwrap()
             .into_items(&page("b", 10), "p/");
-        let [Item::Key(key, value)] = &items[..] else {
+        let [ListedItem::Key(key, value)] = &items[..] else {
             panic!("{items:?}")
         };
         assert_eq!(
@@ -288,11 +296,11 @@ mod tests {
 
     #[test]
     fn a_page_ends_at_its_limit_and_says_what_the_last_item_is() {
-        let folders = ["a/", "b/", "c/"].map(|name| Item::Folder(name.to_owned()));
+        let folders = ["a/", "b/", "c/"].map(|name| ListedItem::Folder(name.to_owned()));
         let two = listing(folders.into(), 2);
         assert_eq!(two.folders, ["a/", "b/"]);
         assert_eq!(two.next.as_deref(), Some("b/"));
-        let one = listing(vec![Item::Folder("a/".to_owned())], 1);
+        let one = listing(vec![ListedItem::Folder("a/".to_owned())], 1);
         assert_eq!(one.next, None);
     }
 }

@@ -18,8 +18,8 @@ use hyper::Method;
 use hyper::header::{ETAG, IF_MATCH};
 
 use super::contract::S3Context;
-use super::transport::Client;
-use super::transport::answer::{Answer, Failure, doubted, says_undone, text};
+use super::transport::S3Client;
+use super::transport::answer::{RequestError, StoreResponse, doubted, says_undone, text};
 use super::transport::call::Call;
 use crate::value::{Error, Key};
 
@@ -27,7 +27,7 @@ use crate::value::{Error, Key};
 #[derive(Clone, Debug)]
 pub struct Gateway {
     pub(super) shared: Arc<S3Context>,
-    pub(super) client: Arc<Client>,
+    pub(super) client: Arc<S3Client>,
 }
 
 impl Gateway {
@@ -50,7 +50,7 @@ impl Gateway {
         let asked = tries.change(async |tries| client.ask(&call, tries.until).await);
         let error = match asked.await {
             Ok(_) => return Ok(true),
-            Err(Failure::Refused(refusal))
+            Err(RequestError::Refused(refusal))
                 if refusal.is_missing() && (only.is_none() || !tries.may_be_made) =>
             {
                 return Ok(tries.may_be_made);
@@ -60,8 +60,9 @@ impl Gateway {
         if !tries.may_be_made {
             return Err(error);
         }
-        let is_same =
-            |found: &Answer| only.is_none_or(|etag| text(&found.headers, &ETAG) == Some(etag));
+        let is_same = |found: &StoreResponse| {
+            only.is_none_or(|etag| text(&found.headers, &ETAG) == Some(etag))
+        };
         match client.look(&look, tries.until).await {
             Ok(None) if only.is_none() => Ok(true),
             Ok(Some(found)) if says_undone(&error) && is_same(&found) => Err(error),

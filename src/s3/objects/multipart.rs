@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use super::put::{Sending, Write};
 use crate::s3::contract::explained;
-use crate::s3::transport::Client;
-use crate::s3::transport::answer::{Failure, parse, text, unclear};
+use crate::s3::transport::S3Client;
+use crate::s3::transport::answer::{RequestError, parse, text, unclear};
 use crate::s3::transport::body::CHECKSUM;
 use crate::s3::transport::call::Call;
 use crate::value::Error;
@@ -35,8 +35,8 @@ const SHORTEST: u64 = 256 << 20;
 pub const MAX_ANSWER: usize = 64 << 10;
 
 /// An upload in parts.
-pub struct Multipart {
-    client: Arc<Client>,
+pub struct MultipartUpload {
+    client: Arc<S3Client>,
     object: String,
     /// The identifier that the store gave it; `None` once the store has joined its parts or was told to forget them.
     id: Option<String>,
@@ -47,16 +47,16 @@ pub struct Multipart {
     sent: CompleteMultipartUpload,
 }
 
-impl Multipart {
+impl MultipartUpload {
     /// Begins a value of `len` bytes with what `call`, a PUT of all of it, says is kept.
-    pub async fn begin(client: &Arc<Client>, call: &Call, len: u64) -> Result<Self, Error> {
+    pub async fn begin(client: &Arc<S3Client>, call: &Call, len: u64) -> Result<Self, Error> {
         Self::with_parts_of(part_len(len), client, call, len).await
     }
 
-    /// As [`Multipart::begin`], with parts of `part_len` bytes.
+    /// As [`MultipartUpload::begin`], with parts of `part_len` bytes.
     pub async fn with_parts_of(
         part_len: u64,
-        client: &Arc<Client>,
+        client: &Arc<S3Client>,
         call: &Call,
         len: u64,
     ) -> Result<Self, Error> {
@@ -70,9 +70,9 @@ impl Multipart {
         // has begun and is about to use: a list of uploads has neither their metadata nor who asked for them.
         let answer = client.repeat(&request, client.deadline()).await;
         let body = answer
-            .map_err(Failure::error)?
+            .map_err(RequestError::error)?
             .whole(MAX_ANSWER, client.timeout);
-        let begun: Begun = parse(&body.await.map_err(Failure::error)?)?;
+        let begun: Begun = parse(&body.await.map_err(RequestError::error)?)?;
         Ok(Self {
             client: Arc::clone(client),
             object: call.object.clone(),
@@ -85,11 +85,11 @@ impl Multipart {
     }
 
     /// Sends the next bytes, waiting while the store is slower than the sender.
-    pub async fn push(&mut self, mut data: Bytes) -> Result<(), Failure> {
+    pub async fn push(&mut self, mut data: Bytes) -> Result<(), RequestError> {
         while !data.is_empty() {
             let sending = match &mut self.sending {
                 Some(sending) => sending,
-                None => self.next_part().map_err(Failure::NotTried)?,
+                None => self.next_part().map_err(RequestError::NotTried)?,
             };
             let room = usize::try_from(sending.remaining()).unwrap_or(usize::MAX);
             let part = data.split_to(room.min(data.len()));
@@ -103,7 +103,7 @@ impl Multipart {
 
     /// Has the store join the parts as `write` says; the entity tag of the value.
     pub async fn finish(mut self, write: &Write<'_>) -> Result<String, Error> {
-        self.end_part().await.map_err(Failure::error)?;
+        self.end_part().await.map_err(RequestError::error)?;
         if self.left > 0 {
             return Err(Error::Incomplete);
         }
@@ -128,7 +128,7 @@ impl Multipart {
         Ok(self.sending.insert(sending))
     }
 
-    async fn end_part(&mut self) -> Result<(), Failure> {
+    async fn end_part(&mut self) -> Result<(), RequestError> {
         let Some(sending) = self.sending.take() else {
             return Ok(());
         };
@@ -137,7 +137,8 @@ impl Multipart {
         let etag = said(ETAG.as_str());
         self.sent.parts.push(SentPart {
             part_number: self.sent.parts.len() + 1,
-            etag: etag.ok_or_else(|| Failure::NotTried(unclear("a part has no entity tag")))?,
+            etag: etag
+                .ok_or_else(|| RequestError::NotTried(unclear("a part has no entity tag")))?,
             checksum: said(CHECKSUM),
         });
         Ok(())
@@ -150,7 +151,7 @@ impl Multipart {
     }
 }
 
-impl Drop for Multipart {
+impl Drop for MultipartUpload {
     fn drop(&mut self) {
         let Ok(call) = self.call(Method::DELETE, &[]) else {
             return;
@@ -205,11 +206,11 @@ struct Joined {
 }
 
 /// Has the store join the parts that `call` tells; the entity tag of the value.
-async fn join(client: &Client, call: &Call, until: Instant) -> Result<String, Failure> {
+async fn join(client: &S3Client, call: &Call, until: Instant) -> Result<String, RequestError> {
     let answer = match client.ask(call, until).await {
         // An earlier try has joined them, or the upload was given up.
-        Err(Failure::Refused(refusal)) if refusal.is_no_upload() => {
-            return Err(Failure::MaybeDone(refusal.said()));
+        Err(RequestError::Refused(refusal)) if refusal.is_no_upload() => {
+            return Err(RequestError::MaybeDone(refusal.said()));
         }
         answered => answered?,
     };
@@ -217,20 +218,20 @@ async fn join(client: &Client, call: &Call, until: Instant) -> Result<String, Fa
 }
 
 /// The entity tag in the body of a success, which may tell a failure after all.
-pub fn joined(body: &[u8]) -> Result<String, Failure> {
-    let joined: Joined = parse(body).map_err(|error| Failure::MaybeDone(explained(&error)))?;
+pub fn joined(body: &[u8]) -> Result<String, RequestError> {
+    let joined: Joined = parse(body).map_err(|error| RequestError::MaybeDone(explained(&error)))?;
     match &*joined.code {
         "" if !joined.etag.is_empty() => Ok(joined.etag),
-        "PreconditionFailed" => Err(Failure::NotTried(Error::Precondition)),
-        _ => Err(Failure::MaybeDone(joined.code)),
+        "PreconditionFailed" => Err(RequestError::NotTried(Error::Precondition)),
+        _ => Err(RequestError::MaybeDone(joined.code)),
     }
 }
 
 /// Has the store forget an upload in parts.
-async fn abort(client: &Client, call: &Call) {
+async fn abort(client: &S3Client, call: &Call) {
     match client.repeat(call, client.deadline()).await {
         Ok(_) => {}
-        Err(Failure::Refused(refusal)) if refusal.is_missing() => {}
+        Err(RequestError::Refused(refusal)) if refusal.is_missing() => {}
         Err(failure) => {
             let error = failure.error();
             tracing::warn!(%error, "parts of an upload stay in the store");
@@ -256,7 +257,10 @@ mod tests {
         assert_eq!(super::joined(joined).unwrap(), "\"a-1\"");
         let failed = b"<?xml version=\"1.0\"?>\n  <Error><Code>InternalError</Code></Error>";
         for unclear in [&failed[..], b"<html>", b""] {
-            assert!(matches!(super::joined(unclear), Err(Failure::MaybeDone(_))));
+            assert!(matches!(
+                super::joined(unclear),
+                Err(RequestError::MaybeDone(_))
+            ));
         }
     }
 }

@@ -15,16 +15,18 @@ use hyper::header::ETAG;
 use tokio::time::{Instant, timeout};
 
 use crate::s3::contract::WriteCondition;
-use crate::s3::transport::Client;
-use crate::s3::transport::answer::{Answer, Failure, Tries, doubted, says_undone, text};
-use crate::s3::transport::body::{BodySender, Framing, feed};
+use crate::s3::transport::S3Client;
+use crate::s3::transport::answer::{
+    RequestError, StoreResponse, Tries, doubted, says_undone, text,
+};
+use crate::s3::transport::body::{BodyFraming, BodySender, feed};
 use crate::s3::transport::call::{Call, NONCE};
 use crate::transfer::{COPIED, random};
 use crate::value::Error;
 
 /// A write of an object, under a condition.
 pub struct Write<'a> {
-    pub client: &'a Arc<Client>,
+    pub client: &'a Arc<S3Client>,
     /// The request, with its nonce and without the condition.
     pub call: &'a Call,
     pub condition: &'a WriteCondition,
@@ -49,7 +51,7 @@ impl Write<'_> {
     /// Makes the write by `send`, which sends all of it, and again where the store says that it was not made.
     pub async fn make(
         &self,
-        send: impl AsyncFnMut(&mut Tries<'_>) -> Result<String, Failure>,
+        send: impl AsyncFnMut(&mut Tries<'_>) -> Result<String, RequestError>,
     ) -> Result<String, Error> {
         let mut tries = self.client.tries();
         match tries.change(send).await {
@@ -74,12 +76,14 @@ impl Write<'_> {
         &self,
         until: Instant,
         may_be_made: bool,
-        failure: Failure,
+        failure: RequestError,
     ) -> Result<String, Error> {
         let is_swap = matches!(self.condition, WriteCondition::Swap(_));
         let error = match failure {
             // Some stores say of a swap that there is nothing to be swapped.
-            Failure::Refused(refusal) if is_swap && refusal.is_missing() => Error::Precondition,
+            RequestError::Refused(refusal) if is_swap && refusal.is_missing() => {
+                Error::Precondition
+            }
             failure => failure.outcome(),
         };
         if !may_be_made {
@@ -112,17 +116,17 @@ impl Write<'_> {
 
 /// The entity tag of a write that the store says that it has made. An answer without one may be the word of another
 /// program.
-pub fn written(answer: &Answer) -> Result<String, Failure> {
+pub fn written(answer: &StoreResponse) -> Result<String, RequestError> {
     let etag = text(&answer.headers, &ETAG).map(str::to_owned);
-    etag.ok_or_else(|| Failure::MaybeDone("a write has no entity tag".to_owned()))
+    etag.ok_or_else(|| RequestError::MaybeDone("a write has no entity tag".to_owned()))
 }
 
-type Sent = Pin<Box<dyn Future<Output = Result<Answer, Failure>> + Send>>;
+type Sent = Pin<Box<dyn Future<Output = Result<StoreResponse, RequestError>> + Send>>;
 
 /// A body on its way to the store.
 pub struct Sending {
     timeout: Duration,
-    framing: Framing,
+    framing: BodyFraming,
     feed: BodySender,
     sent: Sent,
 }
@@ -130,12 +134,12 @@ pub struct Sending {
 impl Sending {
     /// Begins to send `len` bytes as `call` says; their digest may be known.
     pub fn begin(
-        client: &Arc<Client>,
+        client: &Arc<S3Client>,
         call: &Call,
         len: u64,
         sha256: Option<[u8; 32]>,
     ) -> Result<Self, Error> {
-        let framing = Framing::new(len, sha256);
+        let framing = BodyFraming::new(len, sha256);
         let (feed, taker) = feed(framing.body_len());
         let call = Call {
             body: Either::Right(taker.clone()),
@@ -151,7 +155,7 @@ impl Sending {
                     Err(failure) => failure,
                 };
                 // Bytes that a connection has taken are gone.
-                if taker.is_taken() || !matches!(failure, Failure::NotSent(_)) {
+                if taker.is_taken() || !matches!(failure, RequestError::NotSent(_)) {
                     return Err(failure);
                 }
                 tries.retry(failure).await?;
@@ -171,14 +175,14 @@ impl Sending {
     }
 
     /// Sends the next bytes, waiting while the store is slower than the sender. The write is not made whatever comes.
-    pub async fn push(&mut self, data: Bytes) -> Result<(), Failure> {
+    pub async fn push(&mut self, data: Bytes) -> Result<(), RequestError> {
         // A short run would keep all that was received with it.
         let data = if data.len() < COPIED {
             Bytes::copy_from_slice(&data)
         } else {
             data
         };
-        let runs = self.framing.frame(data).map_err(Failure::NotTried)?;
+        let runs = self.framing.frame(data).map_err(RequestError::NotTried)?;
         let push = async {
             for run in runs {
                 self.feed.push(run).await;
@@ -187,20 +191,20 @@ impl Sending {
         tokio::select! {
             biased;
             early = &mut self.sent => Err(match early {
-                Ok(_) => Failure::MaybeDone("an answer before the end".to_owned()),
+                Ok(_) => RequestError::MaybeDone("an answer before the end".to_owned()),
                 Err(failure) => failure,
             }),
-            pushed = timeout(self.timeout, push) => pushed.map_err(|_| Failure::Late),
+            pushed = timeout(self.timeout, push) => pushed.map_err(|_| RequestError::Late),
         }
     }
 
     /// Sends the end, and waits for the answer.
-    pub async fn finish(self) -> Result<Answer, Failure> {
+    pub async fn finish(self) -> Result<StoreResponse, RequestError> {
         self.feed
-            .end(self.framing.end().map_err(Failure::NotTried)?);
+            .end(self.framing.end().map_err(RequestError::NotTried)?);
         // The whole body is in the connection's hands or in the queue: both move within the time.
         let sent = timeout(self.timeout, self.sent).await;
-        sent.map_err(|_| Failure::Late)?
+        sent.map_err(|_| RequestError::Late)?
     }
 }
 

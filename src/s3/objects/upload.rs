@@ -15,10 +15,10 @@ use hyper::Method;
 use rustix::io::{Errno, pread, retry_on_intr};
 
 use super::Gateway;
-use super::multipart::{LONGEST, Multipart, ONE_REQUEST};
+use super::multipart::{LONGEST, MultipartUpload, ONE_REQUEST};
 use super::put::{Sending, Write, nonce, written};
 use crate::s3::contract::WriteCondition;
-use crate::s3::transport::answer::Failure;
+use crate::s3::transport::answer::RequestError;
 use crate::s3::transport::call::{Call, NONCE};
 use crate::transfer::{
     BlockingPool, Receiver, Reservation, ReservationHandle, SMALL, UploadHead, write_at,
@@ -43,7 +43,7 @@ enum Destination {
     /// To the store, in one request.
     Whole(Box<Sending>),
     /// To the store, in several.
-    Parts(Box<Multipart>),
+    Parts(Box<MultipartUpload>),
     /// Each full buffer goes to a file.
     Spool(Spool),
     /// They are gone: a value is published once.
@@ -95,7 +95,7 @@ impl RemoteUpload {
     /// The destination of `len` bytes that go on to the store as they come.
     async fn straight(&self, len: u64, condition: &WriteCondition) -> Result<Destination, Error> {
         if len > ONE_REQUEST {
-            let parts = Multipart::begin(&self.gateway.client, &self.call, len).await?;
+            let parts = MultipartUpload::begin(&self.gateway.client, &self.call, len).await?;
             return Ok(Destination::Parts(Box::new(parts)));
         }
         let call = self.call.clone().under(condition)?;
@@ -113,9 +113,15 @@ impl RemoteUpload {
     pub async fn push(&mut self, mut data: Bytes) -> Result<(), Error> {
         match &mut self.destination {
             Destination::Whole(sending) => {
-                sending.push(data.clone()).await.map_err(Failure::error)?;
+                sending
+                    .push(data.clone())
+                    .await
+                    .map_err(RequestError::error)?;
             }
-            Destination::Parts(parts) => parts.push(data.clone()).await.map_err(Failure::error)?,
+            Destination::Parts(parts) => parts
+                .push(data.clone())
+                .await
+                .map_err(RequestError::error)?,
             Destination::Spool(spool) => self.received.reserve(spool.len, data.len())?,
             _ => self.received.reserve(0, data.len())?,
         }
@@ -221,23 +227,25 @@ impl Write<'_> {
     /// Sends what `spool` holds, all of which is written.
     async fn put_spool(&self, spool: &Spool, sha256: Option<[u8; 32]>) -> Result<String, Error> {
         if spool.len > ONE_REQUEST {
-            let mut parts = Multipart::begin(self.client, self.call, spool.len).await?;
+            let mut parts = MultipartUpload::begin(self.client, self.call, spool.len).await?;
             let read = spool.read(async |data| parts.push(data).await);
-            read.await.map_err(Failure::error)?;
+            read.await.map_err(RequestError::error)?;
             return parts.finish(self).await;
         }
         let call = self.conditional()?;
         self.make(async |tries| {
             loop {
                 let sending = Sending::begin(self.client, &call, spool.len, sha256);
-                let mut sending = sending.map_err(Failure::NotTried)?;
+                let mut sending = sending.map_err(RequestError::NotTried)?;
                 match spool.read(async |data| sending.push(data).await).await {
                     Ok(()) => return written(&sending.finish().await?),
-                    Err(Failure::Refused(refusal)) => return Err(Failure::Refused(refusal)),
+                    Err(RequestError::Refused(refusal)) => {
+                        return Err(RequestError::Refused(refusal));
+                    }
                     // Without its end it was not made: it may be sent again.
                     Err(failure) => {
                         let retry = tries.retry(failure).await;
-                        retry.map_err(|failure| Failure::NotTried(failure.error()))?;
+                        retry.map_err(|failure| RequestError::NotTried(failure.error()))?;
                     }
                 }
             }
@@ -249,7 +257,7 @@ impl Write<'_> {
 /// Bytes that are written or read at a time: an upload has at most two of these in memory.
 pub const PIECE: usize = 64 << 10;
 
-type Writing = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
+type PendingWrite = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
 
 /// An upload of unknown length.
 struct Spool {
@@ -257,7 +265,7 @@ struct Spool {
     file: Option<Arc<File>>,
     /// Bytes written, or being written.
     len: u64,
-    writing: Option<Writing>,
+    writing: Option<PendingWrite>,
     disk: BlockingPool,
 }
 
@@ -300,16 +308,16 @@ impl Spool {
     /// Reads all bytes, which are written, and gives `push` a piece of them at a time.
     async fn read(
         &self,
-        mut push: impl AsyncFnMut(Bytes) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        mut push: impl AsyncFnMut(Bytes) -> Result<(), RequestError>,
+    ) -> Result<(), RequestError> {
         let mut offset = 0;
         while offset < self.len {
-            let file = self.file().map_err(Failure::NotTried)?;
+            let file = self.file().map_err(RequestError::NotTried)?;
             let len = usize::try_from(self.len - offset)
                 .unwrap_or(PIECE)
                 .min(PIECE);
             let data = self.disk.spawn(move || read_at(&file, offset, len)).await;
-            let data = data.map_err(Failure::NotTried)?;
+            let data = data.map_err(RequestError::NotTried)?;
             offset += data.len() as u64;
             push(data).await?;
         }

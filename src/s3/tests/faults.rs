@@ -3,7 +3,7 @@
 use data_server_testing::s3::{Fault, Stub};
 
 use super::*;
-use crate::s3::objects::multipart::Multipart;
+use crate::s3::objects::multipart::MultipartUpload;
 use crate::s3::objects::put::{Write, nonce};
 use crate::s3::transport::call::NONCE;
 
@@ -18,7 +18,7 @@ async fn parts_that_were_perhaps_joined_are_not_said_to_be_refused() {
         let call = Call::object(Method::PUT, &client.place, &key).unwrap();
         let call = call.with(NONCE, &nonce().unwrap());
         let call = call.unwrap();
-        let mut parts = Multipart::with_parts_of(10, client, &call, 10)
+        let mut parts = MultipartUpload::with_parts_of(10, client, &call, 10)
             .await
             .unwrap();
         parts.push(Bytes::from_static(b"0123456789")).await.unwrap();

@@ -5,7 +5,7 @@ use data_server_testing::s3::VersityGw;
 use sha2::Digest as _;
 
 use super::*;
-use crate::s3::objects::multipart::Multipart;
+use crate::s3::objects::multipart::MultipartUpload;
 use crate::s3::objects::put::Write;
 use crate::value::Wanted;
 
@@ -130,7 +130,7 @@ async fn parts_are_joined_under_a_condition_or_forgotten() {
         };
         let call = Call::object(Method::PUT, &client.place, &key)?.keeping(&kept)?;
         let len = value.len() as u64;
-        let mut parts = Multipart::with_parts_of(PART, client, &call, len).await?;
+        let mut parts = MultipartUpload::with_parts_of(PART, client, &call, len).await?;
         for piece in value.chunks(300_000) {
             parts.push(Bytes::copy_from_slice(piece)).await.unwrap();
         }

@@ -47,7 +47,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
 /// The success that a request came to. It holds its connection until its body is read or dropped.
 #[derive(Debug)]
-pub struct Answer {
+pub struct StoreResponse {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Incoming,
@@ -56,7 +56,7 @@ pub struct Answer {
 
 /// Why a request is no success.
 #[derive(Debug)]
-pub enum Failure {
+pub enum RequestError {
     /// It did not arrive: nothing was done.
     NotSent(String),
     /// The store, or what is before it, asks for patience: it says that nothing was done.
@@ -71,7 +71,7 @@ pub enum Failure {
     /// No answer came in time: it was perhaps done.
     Late,
     /// The store has refused it: nothing was done.
-    Refused(Refusal),
+    Refused(ErrorBody),
     /// It was not tried.
     NotTried(Error),
 }
@@ -79,7 +79,7 @@ pub enum Failure {
 /// The refusal of a request by the store, and the body that says why.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
-pub struct Refusal {
+pub struct ErrorBody {
     #[serde(skip)]
     pub status: u16,
     code: String,
@@ -88,9 +88,9 @@ pub struct Refusal {
     region: String,
 }
 
-impl Answer {
+impl StoreResponse {
     /// The answer, where it is a success.
-    pub async fn checked(self, within: Duration) -> Result<Self, Failure> {
+    pub async fn checked(self, within: Duration) -> Result<Self, RequestError> {
         if (200..300).contains(&self.status) {
             return Ok(self);
         }
@@ -98,7 +98,7 @@ impl Answer {
         let region = text(&self.headers, "x-amz-bucket-region");
         let region = region.unwrap_or_default().to_owned();
         let body = self.whole(MAX_MESSAGE, within).await.unwrap_or_default();
-        let mut refusal: Refusal = parse(&body).unwrap_or_default();
+        let mut refusal: ErrorBody = parse(&body).unwrap_or_default();
         refusal.status = status;
         if refusal.region.is_empty() {
             refusal.region = region;
@@ -107,11 +107,12 @@ impl Answer {
     }
 
     /// The whole body, of at most `max` bytes, if it comes within this time.
-    pub async fn whole(self, max: usize, within: Duration) -> Result<Bytes, Failure> {
+    pub async fn whole(self, max: usize, within: Duration) -> Result<Bytes, RequestError> {
         let whole = timeout(within, Limited::new(self.body, max).collect()).await;
-        let whole = whole.map_err(|_| Failure::Late)?;
-        let lost =
-            |error: Box<dyn std::error::Error + Send + Sync>| Failure::MaybeDone(error.to_string());
+        let whole = whole.map_err(|_| RequestError::Late)?;
+        let lost = |error: Box<dyn std::error::Error + Send + Sync>| {
+            RequestError::MaybeDone(error.to_string())
+        };
         whole.map(Collected::to_bytes).map_err(lost)
     }
 }
@@ -123,7 +124,7 @@ pub fn parse<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, Error> {
     parsed.map_err(|error| unclear(&format!("an answer cannot be read: {error}")))
 }
 
-impl Failure {
+impl RequestError {
     /// The failure of a request without an answer.
     pub fn without_answer(error: &legacy::Error) -> Self {
         let source = std::error::Error::source(error);
@@ -170,8 +171,8 @@ impl Failure {
     }
 }
 
-impl Refusal {
-    fn meaning(self, retry_after: Option<u64>) -> Failure {
+impl ErrorBody {
+    fn meaning(self, retry_after: Option<u64>) -> RequestError {
         // The store decided for another request, or did not receive all of this one.
         let is_undone = matches!(
             &*self.code,
@@ -179,7 +180,7 @@ impl Refusal {
         );
         // A conflict with another write of the key is over as soon as that write is.
         let own = u64::from(self.status != 409);
-        let busy = |may_be_made| Failure::Busy {
+        let busy = |may_be_made| RequestError::Busy {
             retry_after: retry_after.unwrap_or(own),
             may_be_made,
         };
@@ -188,8 +189,8 @@ impl Refusal {
             409 if self.code.is_empty() => busy(true),
             429 | 503 => busy(true),
             _ if self.code == "SlowDown" => busy(true),
-            500 | 502 | 504.. if !self.is_full() => Failure::MaybeDone(self.said()),
-            _ => Failure::Refused(self),
+            500 | 502 | 504.. if !self.is_full() => RequestError::MaybeDone(self.said()),
+            _ => RequestError::Refused(self),
         }
     }
 
@@ -312,7 +313,7 @@ impl<'a> Tries<'a> {
     }
 
     /// Waits for the moment of the next try of a request that changes nothing; the failure when there is none.
-    pub async fn retry(&mut self, failure: Failure) -> Result<(), Failure> {
+    pub async fn retry(&mut self, failure: RequestError) -> Result<(), RequestError> {
         let Some(pause) = self.pause_after(&failure) else {
             return Err(failure);
         };
@@ -321,11 +322,11 @@ impl<'a> Tries<'a> {
     }
 
     /// The pause before the next try of a request that changes nothing; `None` when there is none.
-    fn pause_after(&mut self, failure: &Failure) -> Option<Duration> {
+    fn pause_after(&mut self, failure: &RequestError) -> Option<Duration> {
         let (most, asked) = match failure {
-            Failure::NotSent(_) => (UNREACHABLE, Duration::ZERO),
-            Failure::Busy { retry_after, .. } => (BUSY, Duration::from_secs(*retry_after)),
-            Failure::MaybeDone(_) if self.failed < FAILED => {
+            RequestError::NotSent(_) => (UNREACHABLE, Duration::ZERO),
+            RequestError::Busy { retry_after, .. } => (BUSY, Duration::from_secs(*retry_after)),
+            RequestError::MaybeDone(_) if self.failed < FAILED => {
                 self.failed += 1;
                 (BUSY, Duration::ZERO)
             }
@@ -348,8 +349,8 @@ impl<'a> Tries<'a> {
     /// answer [`Tries::may_be_made`] doubts; where the change was perhaps made, there is no other try.
     pub async fn change<T>(
         &mut self,
-        mut send: impl AsyncFnMut(&mut Self) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+        mut send: impl AsyncFnMut(&mut Self) -> Result<T, RequestError>,
+    ) -> Result<T, RequestError> {
         loop {
             let failure = match send(self).await {
                 Ok(made) => return Ok(made),
@@ -357,7 +358,7 @@ impl<'a> Tries<'a> {
             };
             self.may_be_made |= failure.may_be_made();
             match failure {
-                Failure::NotSent(_) | Failure::Busy { .. } => self.retry(failure).await?,
+                RequestError::NotSent(_) | RequestError::Busy { .. } => self.retry(failure).await?,
                 failure => return Err(failure),
             }
         }
@@ -371,13 +372,13 @@ mod tests {
     #[test]
     fn each_refusal_has_its_meaning() {
         let meaning = |status, code: &str| {
-            let refusal = Refusal {
+            let refusal = ErrorBody {
                 status,
                 code: code.to_owned(),
-                ..Refusal::default()
+                ..ErrorBody::default()
             };
             match refusal.meaning(None) {
-                Failure::Refused(refusal) => format!("{:?}", refusal.error()),
+                RequestError::Refused(refusal) => format!("{:?}", refusal.error()),
                 other => format!("{other:?}"),
             }
         };
@@ -414,10 +415,10 @@ mod tests {
 
     #[test]
     fn what_a_store_says_is_one_line_of_bounded_length() {
-        let refusal = Refusal {
+        let refusal = ErrorBody {
             code: "Denied".to_owned(),
             message: format!("a\nb\u{1b}[31m{}", "x".repeat(MAX_MESSAGE)),
-            ..Refusal::default()
+            ..ErrorBody::default()
         };
         let said = refusal.said();
         assert!(said.starts_with("0 Denied: a b [31mx"), "{said}");
@@ -428,7 +429,7 @@ mod tests {
     fn a_retry_after_beyond_all_time_is_no_panic() {
         let counters = S3Counters::default();
         let until = Instant::now() + Duration::from_secs(60);
-        let busy = |retry_after| Failure::Busy {
+        let busy = |retry_after| RequestError::Busy {
             retry_after,
             may_be_made: false,
         };

@@ -2,7 +2,7 @@
 //!
 //! A body that comes piece by piece goes through a short queue with a task at each end, so the client sends no faster
 //! than the store takes. It is proved whole by a checksum behind the last piece (`aws-chunked`) or, where its SHA-256
-//! is known beforehand, by the signature. Either way [`Framing`] holds the end back until the upload is to be
+//! is known beforehand, by the signature. Either way [`BodyFraming`] holds the end back until the upload is to be
 //! published: without it the store has nothing to publish. A body whose feed is dropped before its end is cut off: the
 //! connection closes, and the store sees that it is not whole.
 
@@ -44,7 +44,7 @@ pub type SendBody = Either<Full<Bytes>, BodyReceiver>;
 /// A body that was given up before its end.
 #[derive(Debug, thiserror::Error)]
 #[error("the upload was given up")]
-pub struct Cut;
+pub struct UploadAbandoned;
 
 /// The end of an upload that gives bytes. Dropped before all have been given, it cuts the body off.
 #[derive(Debug)]
@@ -102,18 +102,18 @@ impl BodyReceiver {
 
 impl Body for BodyReceiver {
     type Data = Bytes;
-    type Error = Cut;
+    type Error = UploadAbandoned;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, UploadAbandoned>>> {
         if self.left == 0 {
             return Poll::Ready(None);
         }
         let next = self.queue.lock().poll_recv(cx);
         let Some(data) = ready!(next) else {
-            return Poll::Ready(Some(Err(Cut)));
+            return Poll::Ready(Some(Err(UploadAbandoned)));
         };
         self.is_taken.store(true, Ordering::Relaxed);
         self.room.add_permits(permits(&data) as usize);
@@ -136,7 +136,7 @@ fn permits(data: &Bytes) -> u32 {
 }
 
 /// The framing of a body that is sent piece by piece.
-pub struct Framing {
+pub struct BodyFraming {
     /// Bytes of the value that are still to be framed.
     left: u64,
     kind: FramingKind,
@@ -155,7 +155,7 @@ enum FramingKind {
     },
 }
 
-impl Framing {
+impl BodyFraming {
     /// The framing of `len` bytes: plain where their digest is known, else in pieces.
     pub fn new(len: u64, sha256: Option<[u8; 32]>) -> Self {
         let kind = match sha256 {
@@ -304,7 +304,7 @@ mod tests {
 
     /// The body of a value that is pushed in runs of `run` bytes.
     fn body(value: &[u8], run: usize, sha256: Option<[u8; 32]>) -> Vec<u8> {
-        let mut framing = Framing::new(value.len() as u64, sha256);
+        let mut framing = BodyFraming::new(value.len() as u64, sha256);
         let len = framing.body_len();
         let mut body = Vec::new();
         for data in value.chunks(run) {
@@ -348,11 +348,11 @@ mod tests {
     #[test]
     fn more_and_less_than_was_said_are_refused() {
         for sha256 in [None, Some([0; 32])] {
-            let mut framing = Framing::new(2, sha256);
+            let mut framing = BodyFraming::new(2, sha256);
             framing.frame(Bytes::from_static(b"1")).unwrap();
             let more = framing.frame(Bytes::from_static(b"23"));
             assert!(matches!(more, Err(Error::TooLarge)));
-            let mut framing = Framing::new(2, sha256);
+            let mut framing = BodyFraming::new(2, sha256);
             framing.frame(Bytes::from_static(b"1")).unwrap();
             assert!(matches!(framing.end(), Err(Error::Incomplete)));
         }

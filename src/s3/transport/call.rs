@@ -23,7 +23,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, utf8_percent_
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use super::body::{CHECKSUM, Framing, PIECES, SendBody};
+use super::body::{BodyFraming, CHECKSUM, PIECES, SendBody};
 use crate::metrics::StoreOperation;
 use crate::s3::contract::{BucketPrefix, Settings, WriteCondition};
 use crate::value::{Attributes, Error, Key, kept_lines};
@@ -131,7 +131,7 @@ impl Call {
     }
 
     /// Sets the fields and the payload that tell how its body is framed.
-    pub fn framed(mut self, framing: &Framing) -> Result<Self, Error> {
+    pub fn framed(mut self, framing: &BodyFraming) -> Result<Self, Error> {
         if let Some(sha256) = framing.sha256() {
             return self.proved(sha256);
         }

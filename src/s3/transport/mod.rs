@@ -1,9 +1,9 @@
 //! Requests to the store: connections, endpoints, signatures, bodies, and how often each is tried. It knows no value.
 //!
-//! A [`Client`] is one reactor's way to the store: its pool of connections, through which requests go to the endpoints
-//! in turn, past those that could not be reached a moment ago. A connection is driven on the runtime of the reactor
-//! that made it. At most so many requests are under way as there may be connections; others wait their turn, and that
-//! counts as time of theirs.
+//! A [`S3Client`] is one reactor's way to the store: its pool of connections, through which requests go to the
+//! endpoints in turn, past those that could not be reached a moment ago. A connection is driven on the runtime of the
+//! reactor that made it. At most so many requests are under way as there may be connections; others wait their turn,
+//! and that counts as time of theirs.
 
 pub mod answer;
 pub mod body;
@@ -23,11 +23,11 @@ use rustls::ClientConfig;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-use self::answer::{Answer, Failure, Refusal, Tries, unclear};
+use self::answer::{ErrorBody, RequestError, StoreResponse, Tries, unclear};
 use self::body::SendBody;
 use self::call::{Call, Endpoint, Endpoints};
 use self::connector::{Connector, connector, tls};
-use self::credentials::Credentials;
+use self::credentials::CurrentSecrets;
 use self::sign::{Link, Signed, Signer};
 use crate::metrics::S3Counters;
 use crate::s3::contract::{BucketPrefix, Settings};
@@ -50,7 +50,7 @@ const VALID: Duration = Duration::from_secs(5 * 60);
 
 /// One reactor's client of the store.
 #[derive(Debug)]
-pub struct Client {
+pub struct S3Client {
     pool: Pool<Connector, SendBody>,
     /// Each open connection has a reference to it.
     open: Arc<()>,
@@ -70,13 +70,13 @@ pub struct Client {
 #[derive(Clone, Debug)]
 pub struct Reach {
     endpoints: Arc<Endpoints>,
-    credentials: Credentials,
+    credentials: CurrentSecrets,
     tls: Arc<ClientConfig>,
 }
 
 impl Reach {
     /// The store of `settings`, with these credentials; the reason, where it cannot be reached.
-    pub fn new(settings: &Settings, credentials: &Credentials) -> Result<Self, String> {
+    pub fn new(settings: &Settings, credentials: &CurrentSecrets) -> Result<Self, String> {
         Ok(Self {
             endpoints: Arc::new(Endpoints::new(settings)),
             credentials: credentials.clone(),
@@ -85,7 +85,7 @@ impl Reach {
     }
 }
 
-impl Client {
+impl S3Client {
     pub fn new(settings: &Settings, reach: Reach) -> Self {
         let open = Arc::default();
         let connector = connector(&reach.tls, CONNECT.min(settings.timeout / 2), &open);
@@ -161,24 +161,30 @@ impl Client {
 
     /// Tries `call`, which changes nothing, until there is an answer or no hope. `None`: there is no such object, or
     /// not the version or the range that the call asks for.
-    pub async fn read(&self, call: &Call) -> Result<Option<Answer>, Error> {
+    pub async fn read(&self, call: &Call) -> Result<Option<StoreResponse>, Error> {
         self.read_until(call, self.deadline()).await
     }
 
     /// Looks what a change has done, until then at least for as long as it takes to find out.
-    pub async fn look(&self, call: &Call, until: Instant) -> Result<Option<Answer>, Error> {
+    pub async fn look(&self, call: &Call, until: Instant) -> Result<Option<StoreResponse>, Error> {
         self.read_until(call, until.max(Instant::now() + LOOK))
             .await
     }
 
-    async fn read_until(&self, call: &Call, until: Instant) -> Result<Option<Answer>, Error> {
+    async fn read_until(
+        &self,
+        call: &Call,
+        until: Instant,
+    ) -> Result<Option<StoreResponse>, Error> {
         match self.repeat(call, until).await {
             Ok(answer) => Ok(Some(answer)),
-            Err(Failure::Refused(refusal)) if refusal.is_missing() => Ok(None),
-            Err(Failure::Refused(refusal)) if refusal.is_changed() && call.is_conditional() => {
+            Err(RequestError::Refused(refusal)) if refusal.is_missing() => Ok(None),
+            Err(RequestError::Refused(refusal))
+                if refusal.is_changed() && call.is_conditional() =>
+            {
                 Ok(None)
             }
-            Err(Failure::Refused(refusal)) if refusal.is_changed() => {
+            Err(RequestError::Refused(refusal)) if refusal.is_changed() => {
                 Err(unclear("a condition failed that was not set"))
             }
             Err(failure) => Err(failure.error()),
@@ -186,11 +192,11 @@ impl Client {
     }
 
     /// Tries `call`, which may be done more than once, until there is an answer or no hope.
-    pub async fn repeat(&self, call: &Call, until: Instant) -> Result<Answer, Failure> {
+    pub async fn repeat(&self, call: &Call, until: Instant) -> Result<StoreResponse, RequestError> {
         let mut tries = Tries::until(until, &self.counters);
         loop {
             let failure = match self.ask(call, until).await {
-                Err(Failure::Refused(refusal)) if call.method == Method::HEAD => {
+                Err(RequestError::Refused(refusal)) if call.method == Method::HEAD => {
                     self.reason(call, refusal, until).await
                 }
                 Err(failure) => failure,
@@ -202,7 +208,7 @@ impl Client {
 
     /// The reason why `head` is refused, by a GET: the answer to a HEAD has no body. It tells a bucket that is gone
     /// from a value that is.
-    async fn reason(&self, head: &Call, refusal: Refusal, until: Instant) -> Failure {
+    async fn reason(&self, head: &Call, refusal: ErrorBody, until: Instant) -> RequestError {
         let call = Call {
             method: Method::GET,
             ..head.clone()
@@ -213,30 +219,30 @@ impl Client {
             call.with_static("range", "bytes=0-0")
         };
         match self.ask(&call, until).await {
-            Err(Failure::Refused(said)) if !said.is_changed() => Failure::Refused(said),
+            Err(RequestError::Refused(said)) if !said.is_changed() => RequestError::Refused(said),
             // It has changed meanwhile.
-            Ok(_) | Err(Failure::Refused(_)) => Failure::Refused(refusal),
+            Ok(_) | Err(RequestError::Refused(_)) => RequestError::Refused(refusal),
             Err(failure) => failure,
         }
     }
 
     /// Tries `call` once, and waits for the answer until then.
-    pub async fn ask(&self, call: &Call, until: Instant) -> Result<Answer, Failure> {
+    pub async fn ask(&self, call: &Call, until: Instant) -> Result<StoreResponse, RequestError> {
         let permit = self.permit(until).await?;
         let sent = timeout_at(until, self.send(call, permit)).await;
         let left = until.saturating_duration_since(Instant::now());
         let sent = sent.unwrap_or_else(|_| {
             self.counters.count(call.operation(), 0);
-            Err(Failure::Late)
+            Err(RequestError::Late)
         });
         sent?.checked(left).await
     }
 
     /// A permit for one request.
-    pub async fn permit(&self, until: Instant) -> Result<OwnedSemaphorePermit, Failure> {
+    pub async fn permit(&self, until: Instant) -> Result<OwnedSemaphorePermit, RequestError> {
         let permit = timeout_at(until, Arc::clone(&self.permits).acquire_owned()).await;
         let permit = permit.ok().and_then(Result::ok);
-        permit.ok_or(Failure::Busy {
+        permit.ok_or(RequestError::Busy {
             retry_after: 1,
             may_be_made: false,
         })
@@ -247,24 +253,27 @@ impl Client {
         &self,
         call: &Call,
         connection: OwnedSemaphorePermit,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<StoreResponse, RequestError> {
         let endpoint = self.reach.endpoints.next();
         let request = self.request(call, endpoint);
         let (operation, began) = (call.operation(), Instant::now());
-        let sent = self.pool.request(request.map_err(Failure::NotTried)?).await;
+        let sent = self
+            .pool
+            .request(request.map_err(RequestError::NotTried)?)
+            .await;
         let response = sent.map_err(|error| {
             self.counters.count(operation, 0);
             if error.is_connect() {
                 endpoint.avoid();
             }
-            Failure::without_answer(&error)
+            RequestError::without_answer(&error)
         })?;
         let (head, body) = response.into_parts();
         let status = head.status.as_u16();
         self.counters.count(operation, status);
         let time_to_head = &self.counters.time_to_head;
         time_to_head.observe_duration(began.elapsed());
-        Ok(Answer {
+        Ok(StoreResponse {
             status,
             headers: head.headers,
             body,

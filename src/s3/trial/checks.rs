@@ -9,8 +9,8 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use http_body_util::Either;
 
-use super::requests::{CheckEffort, Trial, TrialOutcome};
-use crate::s3::contract::{Fault, Report, What, WriteCondition, explained, fails};
+use super::requests::{CheckEffort, StoreTrial, TrialOutcome};
+use crate::s3::contract::{ContractError, ContractReport, What, WriteCondition, explained, fails};
 use crate::s3::transport::body::feed;
 use crate::value::Error;
 
@@ -21,13 +21,13 @@ const STALE: &str = "\"00000000000000000000000000000000\"";
 const RACERS: usize = 8;
 
 /// Tries the conditions one request at a time.
-pub async fn one_at_a_time(trial: &Trial, report: &mut Report) -> Result<(), Error> {
+pub async fn one_at_a_time(trial: &StoreTrial, report: &mut ContractReport) -> Result<(), Error> {
     report.add(What::Create, create(trial).await)?;
     report.add(What::Swap, swap(trial).await)?;
     report.add(What::Remove, remove(trial).await)
 }
 
-async fn create(trial: &Trial) -> Result<usize, Fault> {
+async fn create(trial: &StoreTrial) -> Result<usize, ContractError> {
     let object = trial.object();
     trial.place(&object, "old").await?;
     let condition = WriteCondition::Create;
@@ -38,7 +38,7 @@ async fn create(trial: &Trial) -> Result<usize, Fault> {
     Ok(2)
 }
 
-async fn swap(trial: &Trial) -> Result<usize, Fault> {
+async fn swap(trial: &StoreTrial) -> Result<usize, ContractError> {
     let object = trial.object();
     let etag = trial.place(&object, "old").await?;
     let stale = WriteCondition::Swap(STALE.to_owned());
@@ -51,7 +51,7 @@ async fn swap(trial: &Trial) -> Result<usize, Fault> {
     Ok(3)
 }
 
-async fn remove(trial: &Trial) -> Result<usize, Fault> {
+async fn remove(trial: &StoreTrial) -> Result<usize, ContractError> {
     let object = trial.object();
     let etag = trial.place(&object, "kept").await?;
     let what = "DELETE with If-Match of another version";
@@ -68,7 +68,11 @@ async fn remove(trial: &Trial) -> Result<usize, Fault> {
 }
 
 /// Tries the conditions of changes that are made at once.
-pub async fn at_once(trial: &Trial, effort: CheckEffort, report: &mut Report) -> Result<(), Error> {
+pub async fn at_once(
+    trial: &StoreTrial,
+    effort: CheckEffort,
+    report: &mut ContractReport,
+) -> Result<(), Error> {
     let trials = std::slice::from_ref(trial);
     for (alone, race, rounds) in [
         (What::Create, What::CreateRace, effort.races),
@@ -85,7 +89,7 @@ pub async fn at_once(trial: &Trial, effort: CheckEffort, report: &mut Report) ->
 }
 
 /// Runs `rounds` races, through each of `trials` in turn; ends at the first race in which more than one change is made.
-async fn races(trials: &[Trial], what: What, rounds: usize) -> Result<usize, Fault> {
+async fn races(trials: &[StoreTrial], what: What, rounds: usize) -> Result<usize, ContractError> {
     for round in 1..=rounds {
         let trial = &trials[round % trials.len()];
         let object = trial.object();
@@ -129,7 +133,7 @@ const LEN: usize = 256 << 10;
 const NOTICED: Duration = Duration::from_millis(100);
 
 /// Cuts uploads off at as many places as the effort says.
-pub async fn cut(trial: &Trial, effort: CheckEffort) -> Result<usize, Fault> {
+pub async fn cut(trial: &StoreTrial, effort: CheckEffort) -> Result<usize, ContractError> {
     let objects: Vec<String> = (0..effort.cuts).map(|_| trial.object()).collect();
     for (object, at) in objects.iter().zip(1..) {
         trial.place(object, "old").await?;
@@ -156,7 +160,7 @@ pub async fn cut(trial: &Trial, effort: CheckEffort) -> Result<usize, Fault> {
     Ok(effort.cuts)
 }
 
-pub async fn wrong_checksum(trial: &Trial) -> Result<usize, Fault> {
+pub async fn wrong_checksum(trial: &StoreTrial) -> Result<usize, ContractError> {
     let object = trial.object();
     trial.place(&object, "old").await?;
     // The published check value of CRC-64/NVME, of these digits, and another one.
@@ -187,7 +191,7 @@ fn framed(value: &[u8], checksum: &str) -> Bytes {
 }
 
 /// Tries the endpoints against each other. Changes through all of them race as those through one do.
-pub async fn endpoints(trials: &[Trial], effort: CheckEffort, report: &mut Report) {
+pub async fn endpoints(trials: &[StoreTrial], effort: CheckEffort, report: &mut ContractReport) {
     report.note(What::EndpointReads, reads(trials, effort.across).await);
     for (alone, race) in [
         (What::CreateRace, What::EndpointCreateRace),
@@ -200,7 +204,7 @@ pub async fn endpoints(trials: &[Trial], effort: CheckEffort, report: &mut Repor
 }
 
 /// Writes and removes an object through each endpoint in turn, and looks at it through the others.
-async fn reads(trials: &[Trial], rounds: usize) -> Result<usize, Fault> {
+async fn reads(trials: &[StoreTrial], rounds: usize) -> Result<usize, ContractError> {
     let object = trials[0].object();
     for round in 1..=rounds {
         for writer in trials {
@@ -219,12 +223,12 @@ async fn reads(trials: &[Trial], rounds: usize) -> Result<usize, Fault> {
 
 /// Fails unless all endpoints but the writer's read `value` from the object.
 async fn see(
-    trials: &[Trial],
-    writer: &Trial,
+    trials: &[StoreTrial],
+    writer: &StoreTrial,
     object: &str,
     value: Option<&str>,
     change: &str,
-) -> Result<(), Fault> {
+) -> Result<(), ContractError> {
     for reader in trials.iter().filter(|&reader| !ptr::eq(reader, writer)) {
         let (origin, writer) = (reader.client.origin(), writer.client.origin());
         let found = reader.read(object).await;

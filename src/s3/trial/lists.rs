@@ -1,7 +1,7 @@
 //! The checks of lists: the names in their order, page by page, by folder, and from any name on.
 
-use super::requests::{CheckEffort, Trial};
-use crate::s3::contract::{Fault, Report, What, fails};
+use super::requests::{CheckEffort, StoreTrial};
+use crate::s3::contract::{ContractError, ContractReport, What, fails};
 use crate::s3::objects::list::AT_ONCE;
 use crate::value::Error;
 
@@ -27,7 +27,11 @@ const AFTER: [&str; 7] = ["!", "a", "b", "b/", "b/\u{10ffff}", "c", "\u{10000}"]
 const PREFIX: &str = "list-";
 
 /// Tries what a list has, and where it begins.
-pub async fn listing(trial: &Trial, effort: CheckEffort, report: &mut Report) -> Result<(), Error> {
+pub async fn listing(
+    trial: &StoreTrial,
+    effort: CheckEffort,
+    report: &mut ContractReport,
+) -> Result<(), Error> {
     let numbers = (0..effort.listed).map(|number| format!("n{number}"));
     let mut names: Vec<String> = NAMES.map(str::to_owned).into();
     names.extend(numbers);
@@ -40,7 +44,7 @@ pub async fn listing(trial: &Trial, effort: CheckEffort, report: &mut Report) ->
 }
 
 /// Lists all names, by as long pages as there are and by shorter ones; and by folder.
-async fn order(trial: &Trial, names: &[String]) -> Result<usize, Fault> {
+async fn order(trial: &StoreTrial, names: &[String]) -> Result<usize, ContractError> {
     let short = names.len() / 3 + 1;
     let mut by_folder: Vec<_> = names.iter().map(|name| of_folder(name)).collect();
     by_folder.dedup();
@@ -61,7 +65,7 @@ fn of_folder(name: &str) -> String {
 }
 
 /// The list, page by page, as far as it is of use. The keys and folders of a page are put in one order.
-async fn all(trial: &Trial, page: (usize, bool), enough: usize) -> Result<Vec<String>, Error> {
+async fn all(trial: &StoreTrial, page: (usize, bool), enough: usize) -> Result<Vec<String>, Error> {
     let (mut found, mut token) = (Vec::new(), None);
     loop {
         let (mut names, next) = trial.list(PREFIX, "", page, token.as_deref()).await?;
@@ -76,7 +80,7 @@ async fn all(trial: &Trial, page: (usize, bool), enough: usize) -> Result<Vec<St
     }
 }
 
-async fn after(trial: &Trial, names: &[String]) -> Result<usize, Fault> {
+async fn after(trial: &StoreTrial, names: &[String]) -> Result<usize, ContractError> {
     for after in AFTER {
         let rest = &names[names.partition_point(|name| name.as_str() <= after)..];
         let rest = &rest[..rest.len().min(3)];
@@ -88,7 +92,7 @@ async fn after(trial: &Trial, names: &[String]) -> Result<usize, Fault> {
 }
 
 /// Fails with the first difference between a list and what it should be.
-fn compare(found: &[String], expected: &[String], list: &str) -> Result<(), Fault> {
+fn compare(found: &[String], expected: &[String], list: &str) -> Result<(), ContractError> {
     let same = found.iter().zip(expected).take_while(|(a, b)| a == b);
     let at = same.count();
     let said = |names: &[String]| match names.get(at) {

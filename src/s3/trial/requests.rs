@@ -11,12 +11,12 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use hyper::Method;
 
-use crate::s3::contract::{Fault, WriteCondition, fails};
+use crate::s3::contract::{ContractError, WriteCondition, fails};
 use crate::s3::objects::list::{StorePage, ask};
 use crate::s3::objects::put::{nonce, written};
-use crate::s3::transport::Client;
-use crate::s3::transport::answer::{Failure, parse};
-use crate::s3::transport::body::{Framing, SendBody};
+use crate::s3::transport::S3Client;
+use crate::s3::transport::answer::{RequestError, parse};
+use crate::s3::transport::body::{BodyFraming, SendBody};
 use crate::s3::transport::call::{Call, path};
 use crate::value::{Error, Page, Prefixes};
 
@@ -31,8 +31,8 @@ const AT_ONCE: usize = 16;
 
 /// The store, tried below a name of its own, through one of its endpoints or all in turn.
 #[derive(Debug)]
-pub struct Trial {
-    pub(super) client: Client,
+pub struct StoreTrial {
+    pub(super) client: S3Client,
     /// The beginning of the names of all objects, below the prefix of the place.
     own: String,
     /// The encoded names of all objects, of all endpoints.
@@ -51,7 +51,7 @@ pub enum TrialOutcome {
 
 impl TrialOutcome {
     /// Fails unless `what` was made.
-    pub fn must_be_made(self, what: &str) -> Result<(), Fault> {
+    pub fn must_be_made(self, what: &str) -> Result<(), ContractError> {
         let said = match self {
             Self::Done => return Ok(()),
             Self::NotHeld => "that the condition does not hold".to_owned(),
@@ -61,7 +61,7 @@ impl TrialOutcome {
     }
 
     /// Fails unless the condition of `what` was found not to hold.
-    pub fn must_be_refused(self, what: &str) -> Result<(), Fault> {
+    pub fn must_be_refused(self, what: &str) -> Result<(), ContractError> {
         match self {
             Self::NotHeld => Ok(()),
             Self::Done => fails(format!("{what} is made all the same")),
@@ -70,9 +70,9 @@ impl TrialOutcome {
     }
 }
 
-impl Trial {
+impl StoreTrial {
     /// One trial through each of `clients`; all share the objects.
-    pub fn through(clients: Vec<Client>) -> Result<Vec<Self>, Error> {
+    pub fn through(clients: Vec<S3Client>) -> Result<Vec<Self>, Error> {
         let own = format!("{OBJECTS}{}-", nonce()?);
         let objects = Rc::default();
         let trial = |client| Self {
@@ -148,7 +148,7 @@ impl Trial {
         let call = Call::named(Method::PUT, object.to_owned()).carrying(value.into());
         let placed = self.client.repeat(&call, self.client.deadline()).await;
         let placed = placed.and_then(|answer| written(&answer));
-        placed.map_err(Failure::error)
+        placed.map_err(RequestError::error)
     }
 
     /// Writes an object, if the condition holds.
@@ -171,7 +171,7 @@ impl Trial {
         framed: impl Fn() -> SendBody,
         len: usize,
     ) -> TrialOutcome {
-        let framing = Framing::new(len as u64, None);
+        let framing = BodyFraming::new(len as u64, None);
         self.change(|| {
             let mut call = Call::named(Method::PUT, object.to_owned()).framed(&framing)?;
             call.body = framed();
@@ -184,16 +184,16 @@ impl Trial {
     async fn change(&self, call: impl Fn() -> Result<Call, Error>) -> TrialOutcome {
         let (client, mut tries) = (&self.client, self.client.tries());
         let changed = tries.change(async |tries| {
-            let call = call().map_err(Failure::NotTried)?;
+            let call = call().map_err(RequestError::NotTried)?;
             client.ask(&call, tries.until).await
         });
         match changed.await {
             Ok(_) => TrialOutcome::Done,
-            Err(Failure::Refused(refusal)) if refusal.is_changed() || refusal.is_missing() => {
+            Err(RequestError::Refused(refusal)) if refusal.is_changed() || refusal.is_missing() => {
                 TrialOutcome::NotHeld
             }
-            Err(Failure::Refused(refusal)) => TrialOutcome::Unclear(refusal.said()),
-            Err(Failure::NotTried(error)) => TrialOutcome::Unclear(error.to_string()),
+            Err(RequestError::Refused(refusal)) => TrialOutcome::Unclear(refusal.said()),
+            Err(RequestError::NotTried(error)) => TrialOutcome::Unclear(error.to_string()),
             Err(_) => TrialOutcome::Unclear("nothing that is clear".to_owned()),
         }
     }
@@ -205,7 +205,7 @@ impl Trial {
             return Ok(None);
         };
         let whole = answer.whole(MOST, self.client.timeout).await;
-        whole.map(Some).map_err(Failure::error)
+        whole.map(Some).map_err(RequestError::error)
     }
 }
 

@@ -48,12 +48,12 @@ pub fn reach(region: &str) -> (Vec<PathBuf>, Vec<String>) {
 
 /// The secrets of the moment.
 #[derive(Clone, Debug)]
-pub struct Credentials {
+pub struct CurrentSecrets {
     /// The thread that renews them ends with the last one.
     current: watch::Receiver<Arc<Secrets>>,
 }
 
-impl Credentials {
+impl CurrentSecrets {
     /// Finds them by the environment of this process, and keeps them current; else the reason why there are none.
     /// Blocks.
     pub fn start(settings: &Settings) -> Result<Self, String> {
@@ -417,14 +417,14 @@ mod tests {
         }
     }
 
-    fn find(variables: &[(&str, &str)]) -> Result<Credentials, String> {
+    fn find(variables: &[(&str, &str)]) -> Result<CurrentSecrets, String> {
         let home = [("HOME", "/nowhere"), ("AWS_EC2_METADATA_DISABLED", "true")];
         let variables = [&home, variables].concat();
         let fetcher = Fetcher::new(None);
-        Credentials::find(Pairs::of(&variables), "nowhere-1", fetcher)
+        CurrentSecrets::find(Pairs::of(&variables), "nowhere-1", fetcher)
     }
 
-    fn id(credentials: &Credentials) -> String {
+    fn id(credentials: &CurrentSecrets) -> String {
         credentials.current().id.clone()
     }
 
@@ -433,7 +433,7 @@ mod tests {
     }
 
     /// Waits for the thread to have renewed them.
-    fn becomes(credentials: &Credentials, expected: &str) {
+    fn becomes(credentials: &CurrentSecrets, expected: &str) {
         until(expected, || id(credentials) == expected);
     }
 
