@@ -10,6 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use hyper::HeaderMap;
 use hyper::header::{FORWARDED, HeaderName, HeaderValue};
 use ipnet::{AddrParseError, IpNet};
+use percent_encoding::percent_decode_str;
 
 use crate::access::Source;
 use crate::http::head::allowlists::is_authority;
@@ -71,6 +72,27 @@ impl Client {
             return None;
         }
         only(headers, &HeaderName::from_static(name))?.to_str().ok()
+    }
+
+    /// True where the client asked by `https`, as far as the server knows: over TLS, or of a trusted proxy that says so.
+    pub fn by_https(&self, headers: &HeaderMap) -> bool {
+        let is_https = |scheme: &str| scheme.eq_ignore_ascii_case("https");
+        let proto = || self.forwarded("x-forwarded-proto", headers);
+        self.by_tls || proto().is_some_and(is_https)
+    }
+
+    /// The path that a trusted proxy has put in front of this server's, without a `/` at the end, if it is one that browsers and programs
+    /// leave as it is.
+    pub fn forwarded_prefix<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
+        let prefix = self.forwarded("x-forwarded-prefix", headers)?;
+        let prefix = prefix.trim_end_matches('/');
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~%".contains(&b);
+        let is_segment = |segment: &str| {
+            let decoded: Vec<u8> = percent_decode_str(segment).collect();
+            !matches!(&decoded[..], b"" | b"." | b"..") && segment.bytes().all(is_plain)
+        };
+        let mut segments = prefix.strip_prefix('/')?.split('/');
+        segments.all(is_segment).then_some(prefix)
     }
 
     /// The host that a trusted proxy was asked for, with its port where it names one.

@@ -172,9 +172,11 @@ pub const UNKNOWN_TYPE: &str = "application/octet-stream";
 
 /// The media type that the name `key` suggests, else [`UNKNOWN_TYPE`].
 pub fn guessed_type(key: &str) -> &'static str {
-    mime_guess::from_path(key)
-        .first_raw()
-        .unwrap_or(UNKNOWN_TYPE)
+    match mime_guess::from_path(key).first_raw() {
+        // RFC 8081, section 4.4.3, has made another of it.
+        Some("application/font-sfnt") => "font/otf",
+        found => found.unwrap_or(UNKNOWN_TYPE),
+    }
 }
 
 /// Keys that begin with one of some prefixes.

@@ -71,7 +71,7 @@ pub fn authorization(data: &[u8]) {
     assert!(credentials(&again) == Some(claimed));
 }
 
-/// A link is the same when it is written and read again, and nothing can be added to it.
+/// A link is the same when it is written and read again, or with other parameters, and nothing of its own can be added to it.
 pub fn link(data: &[u8]) {
     let Ok(query) = std::str::from_utf8(data) else {
         return;
@@ -82,9 +82,14 @@ pub fn link(data: &[u8]) {
     let again = written(&link);
     let read = signed_link(Some(&again)).and_then(Result::ok);
     assert_eq!(read.map(|link| written(&link)).as_deref(), Some(&*again));
-    for more in ["signature=", "expires=1", "by=", "x", "x=1"] {
+    for more in ["signature=", "expires=1", "by=", "max=x"] {
         let added = signed_link(Some(&format!("{query}&{more}")));
         assert!(matches!(added, Some(Err(_))), "{query} with {more}");
+    }
+    for more in ["x", "x=1", "a=signature=b"] {
+        let added = signed_link(Some(&format!("{query}&{more}"))).and_then(Result::ok);
+        let added = added.map(|link| written(&link));
+        assert_eq!(added.as_deref(), Some(&*again), "{query} with {more}");
     }
 }
 

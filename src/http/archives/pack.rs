@@ -260,10 +260,14 @@ impl Packer {
         let as_file = !is_zip && len > IN_MEMORY && failpoint::takes_over();
         while let Some(piece) = poll_fn(|cx| content.poll_piece(cx, as_file)).await {
             let piece = piece?;
-            if let (true, Piece::Bytes(bytes)) = (is_zip, &piece) {
-                sum.update(bytes);
+            match (&mut self.zip, piece) {
+                (Some(zip), Piece::Bytes(bytes)) => {
+                    sum.update(&bytes);
+                    zip.append(&mut self.out, &bytes);
+                    self.flush(BATCH).await;
+                }
+                (_, piece) => self.send(piece).await,
             }
-            self.send(piece).await;
         }
         match &mut self.zip {
             None => tar::end(&mut self.out, len),

@@ -25,7 +25,7 @@ const MAX_NAME: usize = 100;
 /// A length from which on a header of ustar, with 11 digits to the base 8, has no room for it.
 const LONG: u64 = 8 << 30;
 
-/// A length that no member has: sums of shorter ones do not overflow.
+/// A length that no file has: sums of shorter ones do not overflow.
 const TOO_LONG: u64 = 1 << 62;
 
 /// The first bytes of files that are compressed by gzip, zstd, xz and bzip2, and of zips.
@@ -36,6 +36,8 @@ const COMPRESSED: [&[u8]; 5] = [
     b"BZh",
     b"PK\x03\x04",
 ];
+
+const SPARSE: &str = "a sparse file (tar without --sparse packs all of its bytes)";
 
 const MALFORMED: BadArchive = BadArchive::Tar("a header is malformed");
 const CUT_OFF: BadArchive = BadArchive::Tar("it ends before its end mark");
@@ -122,7 +124,7 @@ impl<'b, F: Frames> TarReader<'b, F> {
         let (mut name, mut len, mut sparse) = (None, None, None);
         while let Some(header) = self.header().await? {
             let kind = header.entry_type();
-            let own_len = header.entry_size().map_err(|_| MALFORMED)?;
+            let own_len = size(&header).ok_or(MALFORMED)?;
             match kind {
                 EntryType::XHeader => {
                     let text = self.text(own_len).await?;
@@ -132,8 +134,8 @@ impl<'b, F: Frames> TarReader<'b, F> {
                         (key, value, rest) = record(rest).ok_or(MALFORMED)?;
                         match key {
                             b"path" => name = Some(value.to_vec()),
-                            b"size" => len = Some(number(value).ok_or(MALFORMED)?),
-                            _ if key.starts_with(b"GNU.sparse.") => sparse = Some("a sparse file"),
+                            b"size" => len = Some(file_len(number(value)).ok_or(MALFORMED)?),
+                            _ if key.starts_with(b"GNU.sparse.") => sparse = Some(SPARSE),
                             _ => {}
                         }
                     }
@@ -151,10 +153,10 @@ impl<'b, F: Frames> TarReader<'b, F> {
                     let name = name.take();
                     let name = name.unwrap_or_else(|| header.path_bytes().into_owned());
                     let (len, other) = (len.take().unwrap_or(own_len), sparse.take());
-                    let (len, other) = (len.min(TOO_LONG), other.or(other_kind(kind)));
+                    let other = other.or(other_kind(kind));
                     (self.left, self.padding) = (len, padding(len));
                     let is_folder = kind.is_dir() || (other.is_none() && name.ends_with(b"/"));
-                    if len > 0 || !is_folder {
+                    if !is_remark(kind) && (len > 0 || !is_folder) {
                         return Ok(Some(Member { name, len, other }));
                     }
                 }
@@ -249,15 +251,46 @@ fn record(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((&record[..equals], &record[equals + 1..], &text[len..]))
 }
 
-/// What a member of this kind is, unless it is a plain file.
+/// The length of the data behind a header; `None` where it is malformed. The crate `tar` takes a negative number for one of 64 bits, and
+/// refuses a field of zero bytes, which GNU tar writes for a label and all programs read as 0.
+fn size(header: &Header) -> Option<u64> {
+    let field = &header.as_old().size;
+    if let [0x80, digits @ ..] = field {
+        // To the base 256, of 11 digits.
+        let (high, low) = digits.split_at_checked(3)?;
+        let low = u64::from_be_bytes(low.try_into().ok()?);
+        return file_len(high.iter().all(|&digit| digit == 0).then_some(low));
+    }
+    let end = |byte: &u8| matches!(byte, 0 | b' ');
+    let mut digits = field.split(end).skip_while(|part| part.is_empty());
+    let Some(digits) = digits.next() else {
+        return Some(0);
+    };
+    let digits = str::from_utf8(digits).ok()?;
+    let is_octal = digits.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
+    file_len(u64::from_str_radix(digits, 8).ok().filter(|_| is_octal))
+}
+
+/// The length `len`, if a file can have it.
+fn file_len(len: Option<u64>) -> Option<u64> {
+    len.filter(|&len| len < TOO_LONG)
+}
+
+/// True for what GNU tar writes beside the members: the label of an archive (`--label`), and the names in a folder (`--incremental`).
+fn is_remark(kind: EntryType) -> bool {
+    matches!(kind.as_byte(), b'V' | b'D')
+}
+
+/// What a member of this kind is, unless it is a plain file, and how tar packs the file that it stands for.
 fn other_kind(kind: EntryType) -> Option<&'static str> {
     match kind {
         EntryType::Regular | EntryType::Continuous => None,
-        EntryType::Link | EntryType::Symlink => Some("a link"),
+        EntryType::Link => Some("a hard link (tar --hard-dereference packs its file)"),
+        EntryType::Symlink => Some("a symbolic link (tar --dereference packs its file)"),
         EntryType::Char | EntryType::Block => Some("a device"),
         EntryType::Fifo => Some("a named pipe"),
         EntryType::Directory => Some("a folder with data"),
-        EntryType::GNUSparse => Some("a sparse file"),
+        EntryType::GNUSparse => Some(SPARSE),
         _ => Some("of an unknown kind"),
     }
 }
@@ -267,6 +300,45 @@ mod tests {
     use tar::Archive;
 
     use super::*;
+
+    #[test]
+    fn a_length_is_read_as_gnu_tar_reads_it_or_is_malformed() {
+        let octal = |text: &[u8]| {
+            let mut field = [0; 12];
+            field[..text.len()].copy_from_slice(text);
+            field
+        };
+        let base_256 = |first, high: u8, low: u64| {
+            let mut field = [0; 12];
+            (field[0], field[3]) = (first, high);
+            field[4..].copy_from_slice(&low.to_be_bytes());
+            field
+        };
+        let cases = [
+            (octal(b""), Some(0)),
+            (octal(b"            "), Some(0)),
+            (octal(b"00000000017"), Some(15)),
+            (octal(b"      17 "), Some(15)),
+            (octal(b"17"), Some(15)),
+            (octal(b"777777777777"), Some((1 << 36) - 1)),
+            (octal(b"18"), None),
+            (octal(b"-1"), None),
+            (octal(b"+1"), None),
+            (base_256(0x80, 0, 9 << 30), Some(9 << 30)),
+            (base_256(0x80, 0, TOO_LONG - 1), Some(TOO_LONG - 1)),
+            (base_256(0x80, 0, TOO_LONG), None),
+            (base_256(0x80, 0, u64::MAX), None),
+            // 2^70
+            (base_256(0x80, 0x40, 0), None),
+            ([0xff; 12], None),
+            (base_256(0x81, 0, 1), None),
+        ];
+        for (field, expected) in cases {
+            let mut header = Header::new_gnu();
+            header.as_old_mut().size = field;
+            assert_eq!(size(&header), expected, "{field:?}");
+        }
+    }
 
     #[test]
     fn a_length_that_a_header_has_no_room_for_is_in_a_record() {

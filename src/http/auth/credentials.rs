@@ -1,9 +1,9 @@
 //! The credentials of a request: the field Authorization (RFC 9110, section 11.6.2), and the query of a signed link (`expires`, `by`,
 //! `signature`, and `max` for a PUT). And the principal that a connection keeps. The guard verifies credentials.
 //!
-//! A query with a `signature` is a signed link; a repeated or unknown parameter makes it invalid. The same credentials are
-//! verified once for a connection. The result ends with its policy, and with its subject or certificate. No text of a credential is in
-//! `Debug` output.
+//! A query with a `signature` is a signed link; a parameter of a link that is repeated makes it invalid. Other parameters are ignored: mail
+//! and chat programs add theirs to each link, and the signature does not depend on them. The same credentials are verified once for a
+//! connection. The result ends with its policy, and with its subject or certificate. No text of a credential is in `Debug` output.
 
 use std::cell::{OnceCell, RefCell};
 use std::fmt;
@@ -155,7 +155,7 @@ fn read(query: &str) -> Option<SignedLink> {
             "by" => by.replace(value.into_owned()).is_none(),
             "max" => max.replace(number(&value)?).is_none(),
             "signature" => signature.replace(value.into_owned()).is_none(),
-            _ => false,
+            _ => true,
         };
         if !is_new {
             return None;
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_has_each_of_its_parameters_once_and_no_other() {
+    fn a_link_has_each_of_its_parameters_once_and_others_are_ignored() {
         assert!(signed_link(None).is_none());
         for other in [
             "expires=1&by=a",
@@ -375,17 +375,22 @@ mod tests {
         }
         assert!(signed_link(Some("signature")).is_some());
         assert!(signed_link(Some("%73ignature=s")).is_some());
-        let good = "expires=1&by=a%20b&max=3&signature=s";
-        let link = signed_link(Some(good)).unwrap().ok().unwrap();
-        assert_eq!(
-            (link.expires, &*link.by, link.max, &*link.signature),
-            (1, "a b", Some(3), "s")
-        );
+        for good in [
+            "expires=1&by=a%20b&max=3&signature=s",
+            "utm_source=x&expires=1&by=a%20b&max=3&signature=s&fbclid=y&utm_source=z&",
+        ] {
+            let link = signed_link(Some(good)).unwrap().ok().unwrap();
+            assert_eq!(
+                (link.expires, &*link.by, link.max, &*link.signature),
+                (1, "a b", Some(3), "s")
+            );
+        }
         for bad in [
             "signature=s",
             "expires=1&by=a&signature=s&signature=s",
             "expires=1&expires=1&by=a&signature=s",
-            "expires=1&by=a&signature=s&x=1",
+            "expires=1&by=a&by=a&signature=s",
+            "expires=1&by=a&max=1&max=2&signature=s",
             "expires=01&by=a&signature=s",
             "expires=-1&by=a&signature=s",
             "expires=1&by=a&max=&signature=s",

@@ -89,7 +89,6 @@ pub fn lasts(query: Option<&str>) -> Result<Option<Duration>, BadShare> {
 /// The address at which the client has this server; a proxy says how it was asked. `None` where the client names no host.
 fn base(head: &Parts, client: Client, config: &ServiceConfig) -> Option<String> {
     let headers = &head.headers;
-    let of_proxy = |name| client.forwarded(name, headers);
     let hosts = &config.allowed.hosts;
     let is_ours =
         |host: &&str| is_authority(host) && hosts.allow(host.as_bytes(), client.by_loopback);
@@ -97,11 +96,8 @@ fn base(head: &Parts, client: Client, config: &ServiceConfig) -> Option<String> 
     let of_host = only(headers, &HOST).and_then(|host| host.to_str().ok());
     let names = [client.forwarded_host(headers), target, of_host];
     let host = names.into_iter().flatten().find(is_ours)?;
-    let is_https = |scheme: &str| scheme.eq_ignore_ascii_case("https");
-    let is_https = client.by_tls || of_proxy("x-forwarded-proto").is_some_and(is_https);
-    let scheme = if is_https { "https" } else { "http" };
-    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~/%".contains(&b);
-    let prefix = of_proxy("x-forwarded-prefix").map(|prefix| prefix.trim_end_matches('/'));
-    let prefix = prefix.filter(|it| it.starts_with('/') && it.bytes().all(is_plain));
-    Some(format!("{scheme}://{host}{}", prefix.unwrap_or_default()))
+    let by_https = client.by_https(headers);
+    let scheme = if by_https { "https" } else { "http" };
+    let prefix = client.forwarded_prefix(headers).unwrap_or_default();
+    Some(format!("{scheme}://{host}{prefix}"))
 }

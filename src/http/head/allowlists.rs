@@ -96,14 +96,14 @@ impl Hosts {
     }
 }
 
-/// True for the `origin` of the pages of `host`. Over TLS it has the scheme https: a page of http may come from any machine on the way.
-/// Without TLS it has either scheme, for a proxy may stand before this server.
-pub fn is_own(origin: &[u8], host: &[u8], by_tls: bool) -> bool {
+/// True for the `origin` of the pages of `host`. Where the client asked by https, it has that scheme: a page of http may come from any machine
+/// on the way. Else it has either scheme, for a proxy that says nothing may stand before this server.
+pub fn is_own(origin: &[u8], host: &[u8], by_https: bool) -> bool {
     let is_of = |scheme: &[u8]| {
         let authority = origin.strip_prefix(scheme);
         authority.is_some_and(|it| !host.is_empty() && it.eq_ignore_ascii_case(host))
     };
-    is_of(b"https://") || (!by_tls && is_of(b"http://"))
+    is_of(b"https://") || (!by_https && is_of(b"http://"))
 }
 
 /// The host in an authority, without its brackets, and the port with its colon, where there is one.

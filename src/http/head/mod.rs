@@ -13,8 +13,8 @@ pub mod unread;
 
 use hyper::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST,
-    HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, ORIGIN, RANGE,
-    TRANSFER_ENCODING, USER_AGENT,
+    HeaderMap, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, ORIGIN,
+    RANGE, TRANSFER_ENCODING, USER_AGENT,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
@@ -119,8 +119,8 @@ impl<'a> CommonHeaders<'a> {
 
     /// True for a request of a page of another origin, as far as the browser says so. Older browsers, and all browsers over plain HTTP
     /// from other machines, send only Origin.
-    pub fn is_foreign(&self, client: Client) -> bool {
-        let is_foreign = |origin| !is_own(origin, self.host, client.by_tls);
+    pub fn is_foreign(&self, client: Client, headers: &HeaderMap) -> bool {
+        let is_foreign = |origin| !is_own(origin, self.host, client.by_https(headers));
         let by_origin = || self.origin.is_some_and(is_foreign);
         self.is_site_foreign.unwrap_or_else(by_origin)
     }

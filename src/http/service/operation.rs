@@ -136,6 +136,8 @@ pub struct GetOptions {
 /// A GET of a site.
 #[derive(Debug)]
 pub struct SiteRequest {
+    /// The plain address of the key, relative to that of the request, if a `/` is encoded in this one.
+    pub plain: Option<String>,
     pub key: Key<'static>,
     pub options: GetOptions,
     /// The codings of siblings that the client prefers to none, as places among all, the best first.

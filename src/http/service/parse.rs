@@ -106,7 +106,8 @@ impl<'a> RequestHead<'a> {
         }
         common.check(head, self.client, &config.allowed.hosts)?;
         other_store::check(head, common.presented, common.of_store, config.authorizes)?;
-        let is_foreign = || context.origin.is_none() && common.is_foreign(self.client);
+        let is_foreign =
+            || context.origin.is_none() && common.is_foreign(self.client, &head.headers);
         if !head.method.is_safe() && is_foreign() {
             return Err(Refusal::CrossSite(common.unlisted()));
         }
@@ -134,7 +135,7 @@ impl<'a> RequestHead<'a> {
         let is_ambient = principal.as_ref().is_some_and(|it| it.is_ambient());
         let trusts = |origin: &HeaderValue| self.config.allowed.origins.trust(origin.as_bytes());
         let is_trusted = || context.origin.as_ref().is_some_and(trusts);
-        if is_ambient && !is_trusted() && self.common.is_foreign(self.client) {
+        if is_ambient && !is_trusted() && self.common.is_foreign(self.client, &self.head.headers) {
             return Err(Refusal::CrossSite(self.common.unlisted()));
         }
         context.principal = principal;
@@ -202,8 +203,8 @@ impl<'a> RequestHead<'a> {
         match self.head.method {
             Method::GET => {
                 let is_allowed = || self.allowed_origin().is_some();
-                let by_tls = self.client.by_tls;
-                Ok(WatchRequest::of(self.head, self.len, by_tls, is_allowed)?)
+                let by_https = self.client.by_https(&self.head.headers);
+                Ok(WatchRequest::of(self.head, self.len, by_https, is_allowed)?)
             }
             _ if self.config.compat => Err(self.refuse_method()),
             // No HEAD: the response has no end.

@@ -5,6 +5,7 @@
 use hyper::http::request::Parts;
 
 use crate::http::head::accept::codings;
+use crate::http::head::syntax::depth;
 use crate::http::listing::perform::{address, folder_of, list, opens_folder, ui_page};
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
@@ -26,7 +27,8 @@ pub fn index_or(
     let index = index.and_then(|site| Key::new(format!("{folder}{}", site.index)).ok());
     match index {
         Some(key) if opens_folder(head) && !matches!(listing, Operation::Redirect(_)) => {
-            asked(head, key, Otherwise::Listing(listing), config)
+            let otherwise = Otherwise::Listing(listing);
+            Operation::Site(Box::new(asked(head, key, otherwise, config)))
         }
         _ => listing,
     }
@@ -46,7 +48,11 @@ pub fn get_below(
         index: Key::new(folder + &site.index).ok(),
         by_browser,
     };
-    Some(asked(head, key.clone().into_owned(), otherwise, config))
+    let has_other_address = depth(head.uri.path()) != key.as_str().matches('/').count();
+    Some(Operation::Site(Box::new(SiteRequest {
+        plain: has_other_address.then(|| address(head, key.as_str())),
+        ..asked(head, key.clone().into_owned(), otherwise, config)
+    })))
 }
 
 fn asked(
@@ -54,13 +60,14 @@ fn asked(
     key: Key<'static>,
     otherwise: Otherwise,
     config: &ServiceConfig,
-) -> Operation<'static> {
-    Operation::Site(Box::new(SiteRequest {
+) -> SiteRequest {
+    SiteRequest {
         key,
+        plain: None,
         options: GetOptions::of(head, config),
         codings: codings(&head.headers, &CODINGS),
         otherwise,
-    }))
+    }
 }
 
 /// Answers the value that is asked for, or what is in its place.
@@ -75,7 +82,9 @@ pub async fn site(request: &RequestContext, asked: SiteRequest) -> Result<Outcom
             response.value.vary_by_accept();
         }
         if !matches!(found, Outcome::NoValue) {
-            return Ok(found);
+            // Relative links of a page whose address has an encoded `/` would lead out of its folder, and maybe of the site, whose writers alone
+            // are trusted with scripts.
+            return Ok(asked.plain.map_or(found, Outcome::Redirect));
         }
     }
     match asked.otherwise {

@@ -55,14 +55,15 @@ pub fn is_guessed_text(key: &str, stored: Option<&str>) -> bool {
 }
 
 /// True where browsers read a value of this type as text and guess its charset. JSON is always UTF-8, and XML is unless it declares
-/// another.
+/// another, which a charset of ours would override (RFC 7303, section 3).
 fn is_text(content_type: &str) -> bool {
     const SCRIPTS: [&str; 3] = [
         "application/javascript",
         "application/x-javascript",
         "application/ecmascript",
     ];
-    has_prefix(content_type, "text/") || is_one_of(content_type, &SCRIPTS)
+    let is_xml = content_type != "text/html" && is_active(content_type);
+    (has_prefix(content_type, "text/") && !is_xml) || is_one_of(content_type, &SCRIPTS)
 }
 
 /// True where a browser that opens a value of this type may run scripts of it: HTML, all of XML, which may hold HTML or SVG, and
@@ -228,6 +229,9 @@ mod tests {
             ("a.txt", Some("no type"), true, "text/plain; charset=utf-8"),
             ("a.json", None, true, "application/json"),
             ("a.svg", None, true, "image/svg+xml"),
+            ("a.xml", None, true, "text/xml"),
+            ("a.xsl", None, true, "text/xml"),
+            ("a.otf", None, true, "font/otf"),
             ("a", None, true, UNKNOWN),
         ] {
             assert_eq!(of(key, stored, is_utf8), expected, "{key} {stored:?}");

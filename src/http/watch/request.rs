@@ -35,7 +35,7 @@ impl WatchRequest {
     pub fn of(
         head: &Parts,
         len: Option<u64>,
-        by_tls: bool,
+        by_https: bool,
         is_allowed: impl Fn() -> bool,
     ) -> Result<Self, BadWatchRequest> {
         let (prefix, since) = query(head.uri.query().unwrap_or_default())?;
@@ -44,7 +44,7 @@ impl WatchRequest {
             && names_member(&head.headers, &UPGRADE, "websocket")
             && names_member(&head.headers, &CONNECTION, "upgrade");
         let transport = if upgrades {
-            WatchTransport::WebSocket(handshake(&head.headers, len, by_tls, is_allowed)?)
+            WatchTransport::WebSocket(handshake(&head.headers, len, by_https, is_allowed)?)
         } else {
             WatchTransport::Events
         };
@@ -108,7 +108,7 @@ fn last_event_id(headers: &HeaderMap) -> Option<u64> {
 fn handshake(
     headers: &HeaderMap,
     len: Option<u64>,
-    by_tls: bool,
+    by_https: bool,
     is_allowed: impl Fn() -> bool,
 ) -> Result<String, BadWatchRequest> {
     if len != Some(0) {
@@ -125,7 +125,7 @@ fn handshake(
     };
     // RFC 6454, section 7.3: a page has one; of several the first proves nothing.
     let is_allowed = || only(headers, &ORIGIN).is_some() && is_allowed();
-    if headers.contains_key(ORIGIN) && !is_own_origin(headers, by_tls) && !is_allowed() {
+    if headers.contains_key(ORIGIN) && !is_own_origin(headers, by_https) && !is_allowed() {
         let why = NotAllowlisted::origin(headers.get(ORIGIN).map(HeaderValue::as_bytes));
         return Err(BadWatchRequest::ForeignOrigin(why));
     }
@@ -139,9 +139,9 @@ fn is_key(key: &[u8]) -> bool {
 }
 
 /// True if the page comes from the host of its request.
-fn is_own_origin(headers: &HeaderMap, by_tls: bool) -> bool {
+fn is_own_origin(headers: &HeaderMap, by_https: bool) -> bool {
     match (only(headers, &ORIGIN), headers.get(HOST)) {
-        (Some(origin), Some(host)) => is_own(origin.as_bytes(), host.as_bytes(), by_tls),
+        (Some(origin), Some(host)) => is_own(origin.as_bytes(), host.as_bytes(), by_https),
         _ => false,
     }
 }

@@ -56,8 +56,23 @@ fn a_link_reads_its_value_and_nothing_else() {
     let (path, query) = link.split_once('?').expect("a query");
     assert_eq!(path, "/in/a%20b");
     assert_eq!(get("GET", &format!("/in%2Fa%20b?{query}"), "").0, 200);
+    // Mail and chat programs add parameters, and write a link in other ways that mean the same.
+    let (expires, rest) = query.split_once('&').expect("several parameters");
+    for good in [
+        format!("{link}&utm_source=chat&utm_source=mail"),
+        format!("{link}&fbclid="),
+        format!("{path}?utm_source=x&{query}"),
+        format!("{path}?{rest}&{expires}"),
+        format!("{link}&"),
+        format!("{link}&download=1"),
+    ] {
+        for method in ["GET", "HEAD"] {
+            assert_eq!(get(method, &good, "").0, 200, "{method} {good}");
+        }
+    }
     for bad in [
         format!("/in/other?{query}"),
+        format!("/in/other?{query}&utm_source=x"),
         link.replace("expires=", "expires=1"),
         link.replace("by=k1", "by=in2"),
         link.replace("by=k1", "by=of-bob"),
@@ -91,7 +106,10 @@ fn a_link_for_a_put_stores_one_value_of_bounded_size() {
     assert_eq!(put(&link, "Transfer-Encoding: chunked\r\n", chunked), 413);
     let found = put(&link, "Upload-Complete: ?0\r\n", b"1");
     assert_eq!(found, 403, "in one request alone");
-    assert_eq!(put(&link, "", b"1234567890"), 200);
+    let more = format!("{link}&utm_source=x");
+    assert_eq!(put(&format!("{more}&max=11"), "", b"v"), 403);
+    assert_eq!(put(&more, "", b"12345678901"), 413);
+    assert_eq!(put(&more, "", b"1234567890"), 200);
     assert_eq!(put(&link, "", b"again"), 403);
     let found = put(&sign(&dir, "k1", "/in/new2", &[]), "", b"by a link for GET");
     assert_eq!(found, 403);

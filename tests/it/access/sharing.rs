@@ -363,6 +363,17 @@ fn a_link_has_the_names_by_which_the_server_is_asked_and_no_others() {
             ("X-Forwarded-Prefix: @evil.example\r\n", plain),
             ("X-Forwarded-Prefix: /\"><b>\r\n", plain),
             ("X-Forwarded-Prefix: /?a=\r\n", plain),
+            // Browsers would leave them out, or merge them.
+            ("X-Forwarded-Prefix: /a/../b\r\n", plain),
+            ("X-Forwarded-Prefix: /a/./b\r\n", plain),
+            ("X-Forwarded-Prefix: /a/%2E%2e/b\r\n", plain),
+            ("X-Forwarded-Prefix: /a//b/\r\n", plain),
+            ("X-Forwarded-Prefix: //evil.example\r\n", plain),
+            ("X-Forwarded-Prefix: /\r\n", plain),
+            (
+                "X-Forwarded-Prefix: /a/..b//\r\n",
+                "http://other.example:81/a/..b",
+            ),
         ] {
             assert_eq!(
                 base(lines),

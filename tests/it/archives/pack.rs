@@ -173,6 +173,55 @@ fn an_archive_of_many_values_has_them_all() {
     assert_eq!(count.trim(), names.len().to_string());
 }
 
+/// As Java's `ZipInputStream` does: from its beginning, without the directory at its end. (Programs of Java refuse a member that is not
+/// deflated and whose length follows it.)
+#[test]
+fn a_zip_is_read_as_a_stream() {
+    let server = TestServer::start(&[]);
+    let values = place(&server.dir, "d/");
+    let zip = server.request("GET", "/d/?archive=zip", "", b"").body;
+    let number = |at: usize, len: usize| {
+        let bytes = zip[at..at + len].iter().rev();
+        bytes.fold(0_u64, |n, &byte| n << 8 | u64::from(byte))
+    };
+    let mut at = 0;
+    for (name, value) in &values {
+        assert!(zip[at..].starts_with(b"PK\x03\x04"), "{name}");
+        // Bit 3, the method, and no length.
+        assert_eq!((number(at + 6, 2) & 8, number(at + 8, 2)), (8, 8), "{name}");
+        assert_eq!(number(at + 18, 8), 0, "{name}");
+        let (name_len, extra) = (number(at + 26, 2), number(at + 28, 2));
+        let data = at + 30 + usize::try_from(name_len + extra).expect("a length");
+        let mut inflating = flate2::bufread::DeflateDecoder::new(&zip[data..]);
+        let mut inflated = Vec::new();
+        inflating.read_to_end(&mut inflated).expect("deflated");
+        assert!(inflated == *value, "{name}");
+        let end = data + usize::try_from(inflating.total_in()).expect("a length");
+        assert!(zip[end..].starts_with(b"PK\x07\x08"), "{name}");
+        assert_eq!(number(end + 8, 4), inflating.total_in(), "{name}");
+        assert_eq!(number(end + 12, 4), value.len() as u64, "{name}");
+        at = end + 16;
+    }
+    assert!(zip[at..].starts_with(b"PK\x01\x02"), "the directory");
+}
+
+/// Another writer's key leads no program of Windows out of the folder into which a zip is unpacked.
+#[test]
+fn a_zip_has_no_name_that_leads_out_of_its_folder_on_windows() {
+    let server = TestServer::start(&[]);
+    for (n, name) in ["..%5C..%5Cevil", "C:%5Cevil", "%5Cevil", "b%5Cc"]
+        .iter()
+        .enumerate()
+    {
+        server.store(&format!("d/{name}"), n.to_string());
+    }
+    let whole = server.request("GET", "/d/?archive=zip", "", b"");
+    let names = names_in(&whole.body);
+    assert_eq!(names, [".._.._evil", "C__evil", "_evil", "b\\c"]);
+    let selected = server.request("GET", "/d/?archive=zip&files=C:%5Cevil", "", b"");
+    assert_eq!(names_in(&selected.body), ["C__evil"]);
+}
+
 #[test]
 fn python_reads_the_same_values_from_a_tar_and_from_a_zip() {
     let server = TestServer::start(&[]);

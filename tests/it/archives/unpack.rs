@@ -192,7 +192,83 @@ fn a_member_that_is_no_plain_value_is_refused_and_those_before_it_stay() {
         "",
         &ended(header(b"l nk", EntryType::Symlink, 0).as_bytes().to_vec()),
     );
-    put.says(400, "z/l%20nk: it is a link, and only plain files are stored; values stored before: 0 (0 bytes)");
+    put.says(400, "z/l%20nk: it is a symbolic link (tar --dereference packs its file), and only plain files are stored; values stored before: 0 (0 bytes)");
+}
+
+/// Neither is a shortage of the server, about which its log would warn.
+#[test]
+fn a_member_of_a_length_that_no_file_has_is_malformed() {
+    let mut server = TestServer::start(&[]);
+    let of_field = |first: u8, rest: [u8; 11]| {
+        let mut header = header(b"x", EntryType::Regular, 0);
+        header.as_old_mut().size[0] = first;
+        header.as_old_mut().size[1..].copy_from_slice(&rest);
+        header.set_cksum();
+        header.as_bytes().to_vec()
+    };
+    let of_record = |len: &str| {
+        let mut pax = tar::Builder::new(Vec::new());
+        let records = [("size", len.as_bytes())];
+        pax.append_pax_extensions(records).expect("records");
+        let mut tar = pax.get_ref().clone();
+        tar.extend_from_slice(header(b"x", EntryType::Regular, 0).as_bytes());
+        tar
+    };
+    let cases = [
+        of_field(0xff, [0xff; 11]),
+        of_field(0x80, [0xff; 11]),
+        of_field(0x80, [0, 0, 0x40, 0, 0, 0, 0, 0, 0, 0, 0]), // 2^70
+        of_record("9223372036854775807"),
+        of_record("9223372036854775808"),
+        of_record("-1"),
+    ];
+    for (n, malformed) in cases.into_iter().enumerate() {
+        let mut tar = members([("good", &b"v"[..])]);
+        tar.extend_from_slice(&malformed);
+        let refused = put(&server, &format!("{n}/"), PROBLEM, &ended(tar));
+        refused.says(
+            400,
+            "a header is malformed; values stored before: 1 (1 bytes)",
+        );
+        assert_eq!(server.get(&format!("{n}/x")).status, 404);
+    }
+    server.stop();
+    let log = server.log().join("\n");
+    assert!(!log.contains("out of resources"), "{log}");
+}
+
+/// A label, the names in a folder, and the remarks for all members, as `tar --label`, `--incremental` and `git archive` write them.
+#[test]
+fn what_a_tar_says_of_itself_is_skipped() {
+    let server = TestServer::start(&[]);
+    let mut label = header(b"of the backup", EntryType::new(b'V'), 0);
+    label.as_old_mut().size = [0; 12];
+    label.set_cksum();
+    let mut tar = label.as_bytes().to_vec();
+    for (kind, data) in [(b'D', &b"Ya\0\0"[..]), (b'g', b"16 comment=abcd\n")] {
+        let header = header(b"./", EntryType::new(kind), data.len() as u64);
+        tar.extend_from_slice(header.as_bytes());
+        tar.extend_from_slice(data);
+        tar.resize(tar.len().next_multiple_of(512), 0);
+    }
+    tar.extend_from_slice(&members([("a", &b"v"[..])]));
+    let stored = put(&server, "d/", "", &ended(tar));
+    assert_eq!(stored.status, 200, "{}", stored.text());
+    server.dir.assert_holds(&["d/a"]);
+}
+
+#[test]
+fn a_member_that_tar_could_pack_as_a_file_names_the_option_for_it() {
+    let server = TestServer::start(&[]);
+    for (kind, option) in [
+        (EntryType::Link, "--hard-dereference"),
+        (EntryType::Symlink, "--dereference"),
+        (EntryType::GNUSparse, "--sparse"),
+    ] {
+        let tar = ended(header(b"x", kind, 0).as_bytes().to_vec());
+        put(&server, "d/", "", &tar).says(400, option);
+        put(&server, "d/", PROBLEM, &tar).says(400, option);
+    }
 }
 
 #[test]

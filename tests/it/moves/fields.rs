@@ -94,6 +94,67 @@ fn the_host_of_a_proxy_counts_only_where_proxies_are_trusted() {
     }
 }
 
+/// As `WebDAV` clients send it: with the address that they have, of which the server knows only a part.
+#[test]
+fn a_destination_behind_a_proxy_is_without_the_path_that_the_proxy_has_in_front_of_the_server() {
+    directory_only!("moves");
+    let host = "X-Forwarded-Host: site.example\r\n";
+    for trusts in [true, false] {
+        let trust = [
+            "--trusted-proxy",
+            if trusts { "127.0.0.1" } else { "10.9.0.0/16" },
+        ];
+        let server = TestServer::start(&trust);
+        for method in METHODS {
+            for (prefix, to, key) in [
+                ("/files", "https://site.example/files/c", Some("c")),
+                (
+                    "/files/",
+                    "http://site.example/files/a/c%20d",
+                    Some("a/c d"),
+                ),
+                (
+                    "/files",
+                    "https://site.example/files/files/c",
+                    Some("files/c"),
+                ),
+                ("/a/b", "https://site.example/a/b/c", Some("c")),
+                ("/files", "https://site.example/c", None),
+                ("/files", "https://site.example/filesc", None),
+                ("/files", "https://site.example/files", None),
+                ("/files", "https://evil.example/files/c", None),
+                // One that says nothing of use, and a path, which is one of this server.
+                ("/a/../b", "https://site.example/c", Some("c")),
+                ("/files", "/files/c", Some("files/c")),
+                ("/files", "/c", Some("c")),
+            ] {
+                server.dir.place("from/x", "v");
+                let lines = format!("X-Forwarded-Prefix: {prefix}\r\n{host}");
+                let answer = send(&mut server.connect(), method, "/from/x", to, &lines);
+                let key = key.filter(|_| trusts || to.starts_with('/'));
+                let expected = if key.is_some() { 201 } else { 502 };
+                assert_eq!(answer.status, expected, "{method} {prefix} {to}");
+                if let Some(key) = key {
+                    assert_eq!(server.dir.read(key), b"v", "{to}");
+                    assert_eq!(server.ask("DELETE", &key.replace(' ', "%20")).status, 200);
+                }
+            }
+            // A folder.
+            server.dir.place("of/x", "v");
+            let lines = format!("X-Forwarded-Prefix: /files\r\n{host}");
+            let to = "https://site.example/files/to/";
+            let answer = send(&mut server.connect(), method, "/of/", to, &lines);
+            assert_eq!(
+                answer.status / 100,
+                if trusts { 2 } else { 5 },
+                "{method} {answer:?}"
+            );
+            assert_eq!(server.get("to/x").status, if trusts { 200 } else { 404 });
+            server.request("DELETE", "/to/", "Depth: infinity\r\n", b"");
+        }
+    }
+}
+
 #[test]
 fn overwrite_and_preconditions_of_both_ends_are_kept() {
     directory_only!("moves");

@@ -149,3 +149,37 @@ fn what_is_no_network_is_refused_at_the_start() {
     assert_eq!(get(&mut server.connect(), &line(ANN)), 404);
     assert_eq!(peers(&mut server), [ANN]);
 }
+
+/// A page of http may come from any machine between the browser and the proxy.
+#[test]
+fn behind_a_proxy_with_tls_a_page_of_http_is_one_of_another_origin() {
+    let websocket = "Connection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                     Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    for trusts in [true, false] {
+        let trust: &[&str] = if trusts { &TRUST } else { &[] };
+        let server = TestServer::start(trust);
+        for (proto, origin, is_own) in [
+            ("https", "http", false),
+            ("HTTPS", "http", false),
+            ("https", "https", true),
+            ("http", "http", true),
+            // A second proxy may stand before the one that was asked by http.
+            ("http", "https", true),
+        ] {
+            let is_own = is_own || !trusts;
+            let lines = format!("X-Forwarded-Proto: {proto}\r\nOrigin: {origin}://t\r\n");
+            for (method, target) in [("PUT", "/k"), ("DELETE", "/k"), ("MKCOL", "/d/")] {
+                server.dir.place("k", "v");
+                let status = server.request(method, target, &lines, b"").status;
+                assert_eq!(status != 403, is_own, "{method} {lines}: {status}");
+            }
+            if !is_http2() {
+                let mut raw = server.connect();
+                raw.send(format!(
+                    "GET /-/watch HTTP/1.1\r\nHost: t\r\n{lines}{websocket}\r\n"
+                ));
+                assert_eq!(raw.head().status, if is_own { 101 } else { 403 }, "{lines}");
+            }
+        }
+    }
+}

@@ -63,6 +63,10 @@ fn guessed_utf8_text_gets_the_charset_at_every_size() {
                 ("k.md", "text/markdown; charset=utf-8"),
                 ("k.json", "application/json"),
                 ("k.svg", "image/svg+xml"),
+                // Its own declaration decides.
+                ("k.xml", "text/xml"),
+                ("k.XSL", "text/xml"),
+                ("k.rss", "application/rss+xml"),
                 ("k", "application/octet-stream"),
             ] {
                 // HEAD comes first: it must have the same type as GET.

@@ -149,6 +149,55 @@ fn the_name_of_a_folder_leads_to_its_index() {
     assert_eq!((folder.status, folder.must("location")), (302, "docs/"));
 }
 
+/// Else relative scripts, styles and links of the page would come from outside of its folder, where others may write.
+#[test]
+fn a_value_of_a_site_has_one_address_in_which_no_slash_is_encoded() {
+    let server = serve(&["prefix = \"docs/\", scripts = true", "prefix = \"plain/\""]);
+    for key in [
+        "docs/index.html",
+        "docs/a/b.html",
+        "docs/a/b.html.gz",
+        "plain/x.svg",
+        "other/x",
+    ] {
+        server.store(key, "v");
+    }
+    let mut raw = server.connect();
+    for method in ["GET", "HEAD"] {
+        for (at, to) in [
+            ("/docs%2Findex.html", "docs/index.html"),
+            ("/docs%2findex.html?v=1", "docs/index.html?v=1"),
+            ("/docs%2Fa/b.html", "../docs/a/b.html"),
+            ("/docs/a%2Fb.html", "../docs/a/b.html"),
+            ("/docs%2Fa%2Fb.html", "docs/a/b.html"),
+            ("/docs%2Fa%2Fb.html.gz", "docs/a/b.html.gz"),
+            ("/plain%2Fx.svg", "plain/x.svg"),
+        ] {
+            for lines in [
+                "",
+                BROWSER,
+                "Range: bytes=0-0\r\n",
+                "Accept-Encoding: gzip\r\n",
+            ] {
+                let got = ask(&mut raw, method, at, lines, b"");
+                assert_eq!(
+                    (got.status, got.header("location")),
+                    (302, Some(to)),
+                    "{at} {lines}"
+                );
+            }
+        }
+        for (at, status) in [
+            ("/docs%2Fnone.html", 404),
+            ("/other%2Fx", 200),
+            ("/docs/a/b.html", 200),
+            ("/d%6Fcs/a/b%2Ehtml", 200),
+        ] {
+            assert_eq!(ask(&mut raw, method, at, "", b"").status, status, "{at}");
+        }
+    }
+}
+
 #[test]
 fn sites_lie_in_sites_and_have_indexes_of_their_own() {
     let server = serve(&[
@@ -228,6 +277,9 @@ fn the_values_of_a_site_have_the_types_that_browsers_want() {
         ("a.json", "application/json"),
         ("a.wasm", "application/wasm"),
         ("a.woff2", "font/woff2"),
+        ("a.ttf", "font/ttf"),
+        ("A.OTF", "font/otf"),
+        ("a.xml", "text/xml"),
         ("a.svg", "image/svg+xml"),
         ("a.webmanifest", "application/manifest+json"),
     ] {

@@ -229,6 +229,13 @@ fn destination(head: &Parts, client: Client, config: &ServiceConfig) -> Result<U
             if !is_ours((authority, port), head, client, config) {
                 return Err(BadMove::Elsewhere);
             }
+            // The client has the address that the proxy has, of which the server is only a part.
+            if let Some(prefix) = client.forwarded_prefix(&head.headers) {
+                let below = uri.path().strip_prefix(prefix);
+                let below = below.filter(|path| path.starts_with('/'));
+                let below = below.ok_or(BadMove::Elsewhere)?.parse();
+                return below.map_err(|_| BadMove::Destination);
+            }
         }
     }
     Ok(uri)
