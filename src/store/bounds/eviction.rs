@@ -33,19 +33,17 @@ fn ahead(max: u64) -> u64 {
 }
 
 impl State {
-    /// The keys of values that have ended, and whose removal is not under way.
+    /// The keys of values that have ended, and that can go.
     fn ended(&self) -> impl Iterator<Item = &str> {
         let now = u64::try_from(clock::now() / 1_000_000_000).unwrap_or(0);
         let ended = self.ends.iter().take_while(move |(end, _)| *end <= now);
         let ended = ended.map(|(_, key)| &**key);
-        ended.filter(|key| {
-            !self.is_evicted(key) && self.names.value(key).is_some_and(|it| !it.is_stuck())
-        })
+        ended.filter(|key| self.names.value(key).is_some_and(|it| !it.is_stuck()))
     }
 }
 
 impl Account {
-    /// What the values take that have ended in a scope, and that can go.
+    /// What the values take that have ended in a scope, and that can go; those too whose removal is under way.
     pub(super) fn ended_in(&self, state: &State, bound: usize, scope: &str) -> Total {
         let is_in = |key: &&str| self.bounds[bound].prefix.scope(key) == Some(scope);
         let ended = state.ended().filter(is_in);
@@ -55,7 +53,8 @@ impl Account {
     /// Values that have ended and are `wanted`, some of them.
     pub(super) fn victims_of_end(self: &Arc<Self>, wanted: impl Fn(&str) -> bool) -> Vec<Victim> {
         let state = &mut *self.state.lock();
-        let ended = state.ended().filter(|key| wanted(key)).take(STEP);
+        let is_wanted = |key: &&str| !state.is_evicted(key) && wanted(key);
+        let ended = state.ended().filter(is_wanted).take(STEP);
         let ended: Vec<Box<str>> = ended.map(Box::from).collect();
         let ended = ended.iter().filter_map(|key| {
             let value = Arc::clone(state.names.value(key)?);
@@ -255,4 +254,44 @@ fn is_too_old(rule: &Bound, value: &Value) -> bool {
                 AgeOf::Write => value.since_written(),
             }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::admission::Ask;
+    use super::super::room::{Choice, Room};
+    use super::super::value::Known;
+    use super::*;
+
+    #[test]
+    fn what_has_ended_makes_room_also_while_it_is_removed() {
+        let account = super::super::tests::account("");
+        account.set_may_remove(0, Removal::Full, false);
+        let file = Known {
+            version: 1,
+            bytes: 1 << 20,
+            end: Some(1),
+            is_linked: false,
+            is_elsewhere: false,
+        };
+        let note = |file| account.state.lock().note(&account.bounds, "ended", file, 0);
+        note(Some(file));
+        let victims = account.ended();
+        assert_eq!((victims.len(), account.ended().len()), (1, 0));
+        let ask = Ask {
+            key: "new",
+            bytes: 1,
+            source: None,
+            staged: 0,
+        };
+        account.may_begin(&ask).unwrap();
+        account.may_make_folder("folder").unwrap();
+        let (room, mut held) = (Room::new(Arc::clone(&account)), None);
+        account.admit(&mut held, &ask).unwrap_err();
+        let choice = room.for_change(held.as_ref().unwrap(), &ask);
+        assert!(matches!(choice, Some(Choice::Wait)));
+        note(None);
+        drop(victims);
+        account.admit(&mut held, &ask).unwrap();
+    }
 }

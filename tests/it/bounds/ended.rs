@@ -18,12 +18,18 @@ fn what_has_ended_fills_no_quota() {
     let size = r#"prefix = "size/{name}/", max-size = "16KiB", full = "refuse""#;
     let keys = r#"prefix = "keys/", max-keys = 3, full = "refuse""#;
     each_way(&["--bound", size, "--bound", keys], |server| {
-        server.store_as("size/a/1", ENDS, vec![1; 16 << 10]);
-        for n in 0..3 {
-            server.store_as(&format!("keys/{n}"), ENDS, "v");
-        }
+        // Made by a client, the folder stays when the last of its values goes.
+        assert_eq!(server.request("MKCOL", "/keys/", "", b"").status, 201);
+        let fill = |ends| {
+            server.store_as("size/a/1", ends, vec![1; 16 << 10]);
+            for n in 0..3 {
+                server.store_as(&format!("keys/{n}"), ends, "v");
+            }
+        };
+        fill("");
         assert_eq!(server.put("size/a/2", "v").status, 507);
         assert_eq!(server.put("keys/more", "v").status, 507);
+        fill(ENDS);
         have_ended(server, "size/a/1 keys/0 keys/1 keys/2");
         server.store("size/a/2", vec![2; 16 << 10]);
         let made = server.request("MKCOL", "/keys/folder/", "", b"");
