@@ -82,28 +82,6 @@ impl fmt::Debug for Credentials<'_> {
     }
 }
 
-/// The fields Authorization of a request.
-#[derive(Clone, Copy, Debug, Default)]
-pub enum AuthorizationFields<'a> {
-    /// There is none.
-    #[default]
-    Nothing,
-    /// There is one field.
-    Field(&'a [u8]),
-    /// There are several fields, which count as none.
-    Several,
-}
-
-impl<'a> AuthorizationFields<'a> {
-    /// Adds one more field.
-    pub fn and(self, field: &'a [u8]) -> Self {
-        match self {
-            Self::Nothing => Self::Field(field),
-            Self::Field(_) | Self::Several => Self::Several,
-        }
-    }
-}
-
 /// A signed link. Its signature is in no `Debug` output.
 #[derive(Default)]
 pub struct SignedLink {

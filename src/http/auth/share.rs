@@ -11,8 +11,8 @@ use hyper::header::HOST;
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
 
-use crate::http::client::Client;
 use crate::http::head::allowlists::is_authority;
+use crate::http::head::client::Client;
 use crate::http::head::syntax::only;
 use crate::http::service_config::ServiceConfig;
 use crate::store::Key;

@@ -6,8 +6,12 @@
 pub mod accept;
 pub mod allowlists;
 pub mod chunks;
+pub mod client;
+pub mod encode;
 pub mod framing;
+pub mod names;
 pub mod path;
+pub mod range;
 pub mod syntax;
 pub mod unread;
 
@@ -19,15 +23,13 @@ use hyper::header::{
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
-use crate::http::auth::credentials::AuthorizationFields;
-use crate::http::client::Client;
-use crate::http::exchange::request_log::REQUEST_ID;
 use crate::http::head::allowlists::{Hosts, NotAllowlisted, is_authority, is_own};
+use crate::http::head::client::Client;
+use crate::http::head::names::{
+    AuthorizationFields, REQUEST_ID, UPLOAD_COMPLETE, WANT_REPR_DIGEST, is_of_store,
+};
 use crate::http::head::syntax::{FramingError, MAX_FIELDS, has_member};
 use crate::http::refusal::Refusal;
-use crate::http::uploads::UPLOAD_COMPLETE;
-use crate::http::values::digest_fields::WANT_REPR_DIGEST;
-use crate::http::values::other_store::is_of_store;
 
 /// Fetch Metadata: the relation of the page to this server, from browsers that send it.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");

@@ -11,6 +11,7 @@ use hyper::header::{
 use crate::access::Existing;
 use crate::http::archives::BadArchive;
 use crate::http::auth::share::BadShare;
+use crate::http::head::range::unsatisfied;
 use crate::http::head::syntax::{FramingError, put};
 use crate::http::refusal::Refusal;
 use crate::http::service::operation::Target;
@@ -18,7 +19,6 @@ use crate::http::service_config::ServiceConfig;
 use crate::http::uploads;
 use crate::http::values::fields::BadField;
 use crate::http::values::moves::BadMove;
-use crate::http::values::range::unsatisfied;
 use crate::http::watch::request::{BadWatchRequest, upgrade};
 use crate::store::{BadKey, Error};
 

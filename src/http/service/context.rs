@@ -19,16 +19,17 @@ use crate::http::admin::Admin;
 use crate::http::auth::Guard;
 use crate::http::auth::credentials::Principal;
 use crate::http::body::response::Body;
-use crate::http::client::{Client, Peer};
 use crate::http::exchange::request_log::{
     Audit, AuditEvent, IdGenerator, LogEntry, Timing, logged_fields, protocol,
 };
 use crate::http::exchange::{ConnectionState, RequestGuard};
+use crate::http::head::client::{Client, Peer};
+use crate::http::head::encode::Encoder;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::table::Flag;
 use crate::http::response::outcome::Outcome;
 use crate::http::response::plain::close;
-use crate::http::response::{Encoder, render};
+use crate::http::response::render;
 use crate::http::service::audit;
 use crate::http::service::operation::{PutOptions, ResponseContext};
 use crate::http::service_config::ServiceConfig;

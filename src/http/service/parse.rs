@@ -13,17 +13,17 @@ use hyper::header::{
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
-use crate::http::admin::MetricsFormat;
+use crate::http::admin::{MetricsFormat, page};
 use crate::http::auth::authorize::{is_open, link_kind};
 use crate::http::auth::credentials::{AuthCache, Principal, signed_link};
 use crate::http::auth::share::{ShareRequest, is_share};
 use crate::http::auth::{Guard, Identified};
 use crate::http::body::request::RequestBody;
-use crate::http::client::Client;
 use crate::http::forms::FormRequest;
 use crate::http::head::CommonHeaders;
 use crate::http::head::accept::prefers_problem;
-use crate::http::head::path::{FORMS, WATCH, check_depth, folder, key, page};
+use crate::http::head::client::Client;
+use crate::http::head::path::{FORMS, WATCH, check_depth, folder, key};
 use crate::http::head::syntax::depth;
 use crate::http::listing::perform::session;
 use crate::http::refusal::Refusal;

@@ -11,6 +11,7 @@ use data_encoding::HEXLOWER_PERMISSIVE;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, TRAILER};
 use sfv::{Dictionary, ListEntry, Parser};
 
+use crate::http::head::names::WANT_REPR_DIGEST;
 use crate::http::head::syntax::names_member;
 use crate::store::{Checksum, ChecksumKind, Digest, Digests};
 
@@ -20,8 +21,6 @@ pub const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest")
 pub const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 /// Its predecessor.
 pub const DIGEST: HeaderName = HeaderName::from_static("digest");
-/// Asks for a Repr-Digest.
-pub const WANT_REPR_DIGEST: HeaderName = HeaderName::from_static("want-repr-digest");
 const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 /// SHA-256 in hexadecimal digits, or a word in its place.
 pub const AMZ_CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");

@@ -9,7 +9,7 @@ use hyper::Method;
 use hyper::header::{HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 
-use crate::http::auth::credentials::AuthorizationFields;
+use crate::http::head::names::{AuthorizationFields, STORES, is_of_store};
 use crate::http::values::digest_fields::{AMZ_CHECKSUM, is_checksum, is_known_checksum};
 use crate::http::values::field_names::is_of;
 use crate::http::values::media::has_prefix;
@@ -47,9 +47,6 @@ const CONDITIONS: [&str; 4] = [
     "ifMetagenerationMatch",
     "ifMetagenerationNotMatch",
 ];
-
-/// The prefixes of fields that only clients of a store send, and proxies of its cloud.
-const STORES: [&str; 3] = ["x-amz-", "x-ms-", "x-goog-"];
 
 /// Fields that change nothing: they identify the client, the time or the program, or say how the bytes are framed and checked. A name
 /// that ends with `-` is a prefix.
@@ -124,11 +121,6 @@ pub enum OtherStore {
         "this server is no S3 store and checks no signatures of S3: send a token or a password in their place"
     )]
     Signature,
-}
-
-/// Fields that clients of S3, Azure or Google's store alone send.
-pub fn is_of_store(name: &HeaderName) -> bool {
-    STORES.iter().any(|store| name.as_str().starts_with(store))
 }
 
 /// Refuses a request that means something else here. `has_fields` where it has fields [of a store](is_of_store); `authorizes` where

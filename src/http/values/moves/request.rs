@@ -9,8 +9,8 @@ use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_
 use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, Scheme};
 
-use crate::http::client::Client;
 use crate::http::head::allowlists::host_and_port;
+use crate::http::head::client::Client;
 use crate::http::head::path::{check_depth, folder, key};
 use crate::http::head::syntax::only;
 use crate::http::listing::BadQuery;
