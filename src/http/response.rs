@@ -4,6 +4,7 @@
 
 pub mod outcome;
 pub mod plain;
+mod remedies;
 
 use hyper::body::Body as _;
 use hyper::header::{

@@ -289,7 +289,7 @@ impl Service {
             problem: prefers_problem(&accept_fields(received)),
             ..ResponseContext::default()
         };
-        let refused = Err(Refusal::FramingError(why));
+        let refused = Err(why.into());
         let mut response = self.render(refused, &context);
         attach(&mut response, guard);
         response

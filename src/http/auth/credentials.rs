@@ -5,6 +5,9 @@
 //! verified once for a connection. The result ends with its policy, and with its subject or certificate. No text of a credential is in
 //! `Debug` output.
 
+use crate::http::refusal::Refusal;
+use crate::http::refusal::kind::{Flag, Kind};
+use hyper::StatusCode;
 use std::cell::{OnceCell, RefCell};
 use std::fmt;
 use std::rc::Rc;
@@ -116,6 +119,14 @@ pub enum BadLink {
     Expired,
     #[error("this link is not valid")]
     Invalid,
+}
+
+const BAD_LINK: &Kind = &Kind::new(StatusCode::FORBIDDEN, "bad-link").flags(&[Flag::Audited]);
+
+impl From<BadLink> for Refusal {
+    fn from(why: BadLink) -> Self {
+        BAD_LINK.because(why)
+    }
 }
 
 /// The signed link in `query`; `None` where it is none.

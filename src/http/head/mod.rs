@@ -136,11 +136,11 @@ impl<'a> CommonHeaders<'a> {
     pub fn check(&self, head: &Parts, client: Client, hosts: &Hosts) -> Result<(), Refusal> {
         // The framing guard has counted the lines of HTTP/1.
         if head.headers.len() > MAX_FIELDS && fields(head) > MAX_FIELDS {
-            return Err(Refusal::FramingError(FramingError::TooLarge));
+            return Err(FramingError::TooLarge.into());
         }
         // The framing guard refuses a second length of HTTP/1; in HTTP/2 both may be equal.
         if self.lengths > 1 {
-            return Err(Refusal::FramingError(FramingError::Length));
+            return Err(FramingError::Length.into());
         }
         // RFC 9112, section 3.2: an HTTP/1.1 request has exactly one Host, and it is a valid authority or empty.
         let is_known = hosts.was_last(self.host);
@@ -156,7 +156,7 @@ impl<'a> CommonHeaders<'a> {
         let asked = target.map_or(self.host, str::as_bytes);
         let is_allowed = is_known && target.is_none() || hosts.allow(asked, client.by_loopback);
         if !is_allowed {
-            return Err(Refusal::WrongHost(NotAllowlisted::host(asked)));
+            return Err(NotAllowlisted::host(asked).wrong_host());
         }
         if self.has_unknown_expectation {
             return Err(Refusal::Expectation);

@@ -108,7 +108,7 @@ impl<'a> RequestHead<'a> {
         other_store::check(head, common.presented, common.of_store, config.authorizes)?;
         let is_foreign = || context.origin.is_none() && common.is_foreign(self.client);
         if !head.method.is_safe() && is_foreign() {
-            return Err(Refusal::CrossSite(common.unlisted()));
+            return Err(common.unlisted().cross_site());
         }
         let is_open = || is_open(page(self.path, config.routes), config.routes);
         let Some(guard) = guard.filter(|_| !is_open()) else {
@@ -135,7 +135,7 @@ impl<'a> RequestHead<'a> {
         let trusts = |origin: &HeaderValue| self.config.allowed.origins.trust(origin.as_bytes());
         let is_trusted = || context.origin.as_ref().is_some_and(trusts);
         if is_ambient && !is_trusted() && self.common.is_foreign(self.client) {
-            return Err(Refusal::CrossSite(self.common.unlisted()));
+            return Err(self.common.unlisted().cross_site());
         }
         context.principal = principal;
         let mut operation = self.operation()?;

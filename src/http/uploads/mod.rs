@@ -19,9 +19,9 @@ use sfv::{BareItem, Item, Parser};
 
 use crate::http::head::names::UPLOAD_COMPLETE;
 use crate::http::head::syntax::{depth, only, put};
-use crate::http::refusal::Refusal;
+use crate::http::refusal::{Refusal, UploadState};
 use crate::http::service_config::{ServiceConfig, UploadLimits};
-use crate::http::uploads::state::{UPLOADS, UploadState};
+use crate::http::uploads::state::UPLOADS;
 use crate::http::values::digest_fields::{BadDigest, DIGEST, REPR_DIGEST};
 use crate::http::values::fields::end;
 use crate::store::{Digests, Field, UploadId};

@@ -5,9 +5,12 @@
 //! nothing. A PUT brings a whole value, so that content and representation are the same bytes, and both fields mean the value.
 //! A part of a resumable upload has a digest of its own.
 
+use crate::http::refusal::Refusal;
+use crate::http::refusal::kind::Kind;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use data_encoding::HEXLOWER_PERMISSIVE;
+use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, TRAILER};
 use sfv::{Dictionary, ListEntry, Parser};
 
@@ -88,6 +91,14 @@ pub enum BadDigest {
     Checksums,
     #[error("two digests by {0} differ, so that no value can have both")]
     Contradiction(&'static str),
+}
+
+const BAD_DIGEST: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-digest");
+
+impl From<BadDigest> for Refusal {
+    fn from(why: BadDigest) -> Self {
+        BAD_DIGEST.because(format_args!("bad digest: {why}"))
+    }
 }
 
 /// The digests that a value must have, as far as the server can compute them.

@@ -4,8 +4,11 @@
 //! a key to encrypt with, a lock or metadata would be dropped. So a field of these stores is accepted only if it is known to change nothing;
 //! other queries are ignored, as they are in plain requests. Pure.
 
+use crate::http::refusal::Refusal;
+use crate::http::refusal::kind::{Flag, Kind};
 use form_urlencoded::parse;
 use hyper::Method;
+use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 
@@ -121,6 +124,15 @@ pub enum OtherStore {
         "this server is no S3 store and checks no signatures of S3: send a token or a password in their place"
     )]
     Signature,
+}
+
+const OTHER_STORE: &Kind =
+    &Kind::new(StatusCode::NOT_IMPLEMENTED, "other-store").flags(&[Flag::OfStore]);
+
+impl From<OtherStore> for Refusal {
+    fn from(why: OtherStore) -> Self {
+        OTHER_STORE.because(why)
+    }
 }
 
 /// Refuses a request that means something else here. `has_fields` where it has fields [of a store](is_of_store); `authorizes` where
