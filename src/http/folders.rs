@@ -14,8 +14,8 @@ use crate::http::service::operation::{FolderMove, MoveRequest};
 use crate::http::service_config::ServiceConfig;
 use crate::http::sites::siblings::value_of;
 use crate::http::values::content_names::are_alike;
-use crate::http::values::moves::BadMove;
 use crate::http::values::moves::perform::relocate;
+use crate::http::values::moves::{KEPT, OTHER_RULES, TAKEN};
 use crate::store::{
     Error, Key, ListedValue, Preconditions, Purpose, StagingQuota, ValuesBelow, WriteCondition,
 };
@@ -68,7 +68,9 @@ pub async fn move_folder(service: &Service, asked: FolderMove) -> Result<Outcome
     let (store, reactor) = (&service.store, service.reactor);
     let has_same_bounds = store.may_move_folder(&asked.from, &asked.to)?;
     if !has_same_bounds || !are_alike([&asked.from, &asked.to], &service.config) {
-        return Err(BadMove::OtherRules.into());
+        return Err(OTHER_RULES.because(
+            "not the same bounds, or rules of names, hold for the two folders: move the values one by one, or COPY the folder and DELETE it",
+        ));
     }
     let [from, to] = [&asked.from, &asked.to].map(Key::as_str);
     if to.len() > from.len() || to.split('/').count() > from.split('/').count() {
@@ -83,7 +85,12 @@ pub async fn move_folder(service: &Service, asked: FolderMove) -> Result<Outcome
         }
     }
     match store.move_folder(asked.from, asked.to.clone()).await {
-        Err(Error::NameTaken(what)) => Err(BadMove::Taken(what, asked.overwrites).into()),
+        Err(Error::NameTaken(what)) => {
+            let kind = if asked.overwrites { TAKEN } else { KEPT };
+            Err(kind.because(format_args!(
+                "{what} has the name of the destination: the move of a folder neither replaces nor merges"
+            )))
+        }
         moved => Ok(moved.map(|()| Outcome::FolderMoved(asked.to))?),
     }
 }
@@ -173,7 +180,7 @@ async fn copy_all(
                 match outcome {
                     Ok(Outcome::Relocated(_)) => made.copied += 1,
                     Ok(_) => made.stays.add(key.as_str().to_owned(), GONE.to_owned()),
-                    Err(why) if why.row(config).status.is_client_error() => {
+                    Err(why) if why.kind(config.compat).status.is_client_error() => {
                         request.audit_refused(key, &why);
                         made.stays.add(key.as_str().to_owned(), why.to_string());
                     }

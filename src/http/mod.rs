@@ -5,13 +5,12 @@
 //!
 //! - `service`: the path of every request; `head` and `body`: its parts; `auth`: authentication and authorization.
 //! - `response`: from an outcome to status, headers and body; `refusal`: the table of refusals.
-//! - `client`: the other end; `exchange`: the state of a connection, and the record of the request under way.
+//! - `exchange`: the state of a connection, and the record of the request under way.
 
 mod admin;
 mod archives;
 mod auth;
 mod body;
-mod client;
 mod exchange;
 mod folders;
 mod forms;
@@ -40,22 +39,23 @@ pub use body::request::{RequestBody, Stream, StreamBody, content_length};
 pub use body::response::Body;
 pub use body::sources::Region;
 pub use body::{Piece, is_hole};
-pub use client::{Client, Peer, TrustedProxies};
 pub use exchange::record::{Panicked, catch_panic};
 pub use exchange::request_log::LogFormat;
 pub use exchange::{ConnectionState, Phase};
 pub use head::allowlists::{AllowLists, BadName, BadOrigin, Hosts, Origins};
+pub use head::client::{Client, Peer, TrustedProxies};
+pub use head::encode::{closes, continue_100, encode_interim};
 pub use head::framing::{Framing, Stop, request};
 pub use head::path::{folder, key};
+pub use head::range;
 pub use head::syntax::{FramingError, MAX_HEAD};
 pub use head::unread::OptionalFields;
-pub use response::{closes, continue_100, encode_interim};
 pub use service::{Responding, Service, ServiceBuilder, Upgrade, known};
 pub use service_config::{RequestLogs, Routes, ServiceConfig, UploadLimits};
 pub use sites::{INDEX, Site, Sites};
+pub use values::conditional;
 pub use values::fields::{
     BadCacheControl, DEFAULT_CACHE_CONTROL as CACHE_CONTROL, KeptFields, cache_control,
 };
 pub use values::media::is_guessed_text;
-pub use values::{conditional, range};
 pub use watch::Session;

@@ -27,16 +27,16 @@ use crate::http::auth::credentials::Principal;
 use crate::http::auth::{Guard, Identified};
 use crate::http::body::request::{RequestBody, content_length};
 use crate::http::body::response::Body;
-use crate::http::client::Client;
 use crate::http::exchange::record::{Panicked, catch_panic};
 use crate::http::exchange::request_log::IdGenerator;
 use crate::http::exchange::{ConnectionState, RequestGuard};
 use crate::http::head::accept::prefers_problem;
+use crate::http::head::client::Client;
+use crate::http::head::encode::Encoder;
 use crate::http::head::framing::accept_fields;
 use crate::http::head::syntax::FramingError;
 use crate::http::head::unread::OptionalFields;
 use crate::http::refusal::Refusal;
-use crate::http::response::Encoder;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::{Answer, RequestContext, attach};
 use crate::http::service::execute::perform;
@@ -289,7 +289,7 @@ impl Service {
             problem: prefers_problem(&accept_fields(received)),
             ..ResponseContext::default()
         };
-        let refused = Err(Refusal::FramingError(why));
+        let refused = Err(why.into());
         let mut response = self.render(refused, &context);
         attach(&mut response, guard);
         response

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use hyper::header::HeaderValue;
 
-use crate::http::client::TrustedProxies;
 use crate::http::exchange::request_log::LogFormat;
 use crate::http::head::allowlists::AllowLists;
+use crate::http::head::client::TrustedProxies;
 use crate::http::sites::Sites;
 use crate::http::values::fields::KeptFields;
 use crate::store::Prefixes;

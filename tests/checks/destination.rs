@@ -5,7 +5,7 @@ use hyper::header::{HOST, HeaderName};
 use hyper::http::uri::Authority;
 
 use super::fields;
-use crate::http::client::{Client, Peer};
+use crate::http::head::client::{Client, Peer};
 use crate::http::head::path;
 use crate::http::service::operation::Operation;
 use crate::http::service_config::ServiceConfig;

@@ -27,11 +27,11 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::http::forms::perform::Frames;
 use crate::http::head::path;
+use crate::http::head::range::{MAX_PARTS, ranges};
 use crate::http::listing::{ListFormat, ListTarget, Query};
 use crate::http::refusal::Refusal;
 use crate::http::values::conditional::{if_range, preconditions as preconditions_of};
 use crate::http::values::digest_fields::{CONTENT_DIGEST, REPR_DIGEST, field as written};
-use crate::http::values::range::{MAX_PARTS, ranges};
 use crate::store::{Current, Digest, Digests, Key, Listing};
 
 pub use access::{access_file, authorization, link};

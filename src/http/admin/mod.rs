@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::access::Access;
 use crate::http::admin::health::{Readiness, ReadinessProbe};
+use crate::http::head::path::PAGES;
+use crate::http::service_config::Routes;
 use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters, process_start};
 use crate::store::Store;
 
@@ -38,7 +40,7 @@ pub enum Page {
 
 impl Page {
     /// The page of this name.
-    pub fn named(name: &str) -> Option<Self> {
+    fn named(name: &str) -> Option<Self> {
         match name {
             "healthz" => Some(Self::Health),
             "ready" => Some(Self::Ready),
@@ -46,6 +48,16 @@ impl Page {
             _ => None,
         }
     }
+}
+
+/// The page that `path` names on a listener with these `routes`.
+pub fn page(path: &str, routes: Routes) -> Option<Page> {
+    if routes == Routes::Pages && path == "/" {
+        return Some(Page::Index);
+    }
+    let page = Page::named(path.strip_prefix(PAGES)?)?;
+    let is_elsewhere = routes == Routes::Values && page == Page::Metrics;
+    (!is_elsewhere).then_some(page)
 }
 
 /// The state that the pages show; the server has one.

@@ -9,6 +9,9 @@ pub mod tar;
 pub mod unpack;
 pub mod zip;
 
+use crate::http::refusal::Refusal;
+use crate::http::refusal::kind::Kind;
+use hyper::StatusCode;
 use hyper::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, HeaderMap,
     HeaderValue,
@@ -78,6 +81,24 @@ pub enum BadArchive {
     Tar(&'static str),
     #[error("it is {0}, and only plain files are stored")]
     Kind(&'static str),
+}
+
+const BAD_QUERY: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-query");
+const BAD_ARCHIVE: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-archive");
+const COMPRESSED: &Kind = &Kind::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content-coding");
+
+impl From<BadArchive> for Refusal {
+    fn from(why: BadArchive) -> Self {
+        let kind = match why {
+            BadArchive::Format
+            | BadArchive::Parameter(_)
+            | BadArchive::Files
+            | BadArchive::TooMany => BAD_QUERY,
+            BadArchive::Coding => COMPRESSED,
+            BadArchive::Field(_) | BadArchive::Tar(_) | BadArchive::Kind(_) => BAD_ARCHIVE,
+        };
+        kind.because(why)
+    }
 }
 
 /// A request for an archive of the values below a folder.

@@ -5,6 +5,9 @@
 //! and chat programs add theirs to each link, and the signature does not depend on them. The same credentials are verified once for a
 //! connection. The result ends with its policy, and with its subject or certificate. No text of a credential is in `Debug` output.
 
+use crate::http::refusal::Refusal;
+use crate::http::refusal::kind::{Flag, Kind};
+use hyper::StatusCode;
 use std::cell::{OnceCell, RefCell};
 use std::fmt;
 use std::rc::Rc;
@@ -82,28 +85,6 @@ impl fmt::Debug for Credentials<'_> {
     }
 }
 
-/// The fields Authorization of a request.
-#[derive(Clone, Copy, Debug, Default)]
-pub enum AuthorizationFields<'a> {
-    /// There is none.
-    #[default]
-    Nothing,
-    /// There is one field.
-    Field(&'a [u8]),
-    /// There are several fields, which count as none.
-    Several,
-}
-
-impl<'a> AuthorizationFields<'a> {
-    /// Adds one more field.
-    pub fn and(self, field: &'a [u8]) -> Self {
-        match self {
-            Self::Nothing => Self::Field(field),
-            Self::Field(_) | Self::Several => Self::Several,
-        }
-    }
-}
-
 /// A signed link. Its signature is in no `Debug` output.
 #[derive(Default)]
 pub struct SignedLink {
@@ -138,6 +119,14 @@ pub enum BadLink {
     Expired,
     #[error("this link is not valid")]
     Invalid,
+}
+
+const BAD_LINK: &Kind = &Kind::new(StatusCode::FORBIDDEN, "bad-link").flags(&[Flag::Audited]);
+
+impl From<BadLink> for Refusal {
+    fn from(why: BadLink) -> Self {
+        BAD_LINK.because(why)
+    }
 }
 
 /// The signed link in `query`; `None` where it is none.

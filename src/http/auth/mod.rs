@@ -17,10 +17,11 @@ use hyper::header::{AUTHORIZATION, HeaderMap};
 use crate::access::{Access, CheckError, Evidence, LinkKind, LinkTerms, Policy, Source, Subject};
 use crate::http::auth::authorize::{proven_subject, unauthenticated};
 use crate::http::auth::credentials::{
-    AuthCache, AuthMethod, AuthorizationFields, BadLink, Credentials, NameAndPassword, Presented,
-    Principal, SignedLink, credentials,
+    AuthCache, AuthMethod, BadLink, Credentials, NameAndPassword, Presented, Principal, SignedLink,
+    credentials,
 };
-use crate::http::client::Client;
+use crate::http::head::client::Client;
+use crate::http::head::names::AuthorizationFields;
 use crate::http::head::syntax::only;
 use crate::http::refusal::Refusal;
 use crate::metrics::AuthResult;

@@ -3,6 +3,9 @@
 //!
 //! The address of a link has the names by which the client asked, and only the client gets it.
 
+use crate::http::refusal::Refusal;
+use crate::http::refusal::kind::{Flag, Kind};
+use hyper::StatusCode;
 use std::time::Duration;
 
 use form_urlencoded::parse;
@@ -11,8 +14,8 @@ use hyper::header::HOST;
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
 
-use crate::http::client::Client;
 use crate::http::head::allowlists::is_authority;
+use crate::http::head::client::Client;
 use crate::http::head::syntax::only;
 use crate::http::service_config::ServiceConfig;
 use crate::store::Key;
@@ -42,6 +45,19 @@ pub enum BadShare {
     NotOffered,
     #[error("links of this link key do not count for this key: see its prefix and its subject")]
     NotCounted,
+}
+
+const BAD_QUERY: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-query");
+const NO_SHARE: &Kind = &Kind::new(StatusCode::FORBIDDEN, "no-share").flags(&[Flag::Audited]);
+
+impl From<BadShare> for Refusal {
+    fn from(why: BadShare) -> Self {
+        let kind = match why {
+            BadShare::Query | BadShare::TooLong(_) => BAD_QUERY,
+            BadShare::NotOffered | BadShare::NotCounted => NO_SHARE,
+        };
+        kind.because(why)
+    }
 }
 
 /// The time as clients write it: whole days as `1d`, of which others would be months.

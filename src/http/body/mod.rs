@@ -20,7 +20,7 @@ use futures_util::Stream;
 
 use crate::failpoint;
 use crate::http::body::sources::{Encoded, FileBody, Region};
-use crate::http::values::range::Multipart;
+use crate::http::head::range::Multipart;
 use crate::s3::RemoteBody;
 use crate::store::{Error, Found, IN_MEMORY};
 

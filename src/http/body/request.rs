@@ -19,9 +19,9 @@ use hyper::body::{Body as _, Frame, Incoming};
 use hyper::header::{CONTENT_LENGTH, EXPECT, HeaderMap};
 
 use crate::http::exchange::ConnectionState;
+use crate::http::head::encode::{continue_100, encode_interim};
 use crate::http::head::syntax::number;
 use crate::http::refusal::Refusal;
-use crate::http::response::{continue_100, encode_interim};
 use crate::store::{self, BodySource};
 
 /// The most that is received of a body which is not used, in bytes. Where there is more, the connection ends with the response.

@@ -21,8 +21,9 @@ use std::time::Instant;
 
 use hyper::header::HeaderMap;
 
-use crate::http::client::Peer;
-use crate::http::exchange::request_log::{AuditEvent, LogEntry, REQUEST_ID, SERVER_TIMING, Timing};
+use crate::http::exchange::request_log::{AuditEvent, LogEntry, SERVER_TIMING, Timing};
+use crate::http::head::client::Peer;
+use crate::http::head::names::REQUEST_ID;
 use crate::http::head::syntax::put;
 use crate::metrics::{Method, ReactorCounters};
 

@@ -16,7 +16,8 @@ use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
 use crate::access::Rule;
-use crate::http::client::{Client, Peer};
+use crate::http::head::client::{Client, Peer};
+use crate::http::head::names::REQUEST_ID;
 use crate::http::head::syntax::only;
 
 /// The format of the logs of requests.
@@ -289,8 +290,6 @@ fn names_a_secret(name: &str) -> bool {
     decoded.is_some_and(|name| name == AZURE || SECRETS.iter().any(|word| name.contains(word)))
 }
 
-/// The header of the id, in requests and responses.
-pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The header of [`Timing`] in responses.
 pub const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");

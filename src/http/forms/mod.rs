@@ -6,6 +6,9 @@
 
 pub mod perform;
 
+use crate::http::refusal::kind::Kind;
+use crate::http::refusal::{Refusal, StoredFile};
+use hyper::StatusCode;
 use hyper::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 use percent_encoding::percent_decode_str;
@@ -16,9 +19,7 @@ use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::digest_fields::{REPR_DIGEST, are_announced};
 use crate::http::values::fields::end;
 use crate::http::values::media;
-use crate::store::{
-    BadKey, DELETE_AFTER, DELETE_AT, Digests, Key, MAX_LEN, Preconditions, Published,
-};
+use crate::store::{BadKey, DELETE_AFTER, DELETE_AT, Digests, Key, MAX_LEN, Preconditions};
 
 /// The longest delimiter (RFC 2046, section 5.1.1).
 const MAX_BOUNDARY: usize = 70;
@@ -64,6 +65,14 @@ pub enum BadForm {
     NoFile,
     #[error("there are more than {MAX_FILES} files in the form")]
     TooManyFiles,
+}
+
+const BAD_FORM: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-form");
+
+impl From<BadForm> for Refusal {
+    fn from(why: BadForm) -> Self {
+        BAD_FORM.because(format_args!("bad form: {why}"))
+    }
 }
 
 /// The head of a form.
@@ -339,14 +348,6 @@ impl FormState {
     pub fn end(&self) -> Result<(), BadForm> {
         (self.files > 0).then_some(()).ok_or(BadForm::NoFile)
     }
-}
-
-/// A file of a form that was stored.
-#[derive(Debug)]
-pub struct StoredFile {
-    pub key: Key<'static>,
-    /// `None` where it was received and dropped.
-    pub published: Option<Published>,
 }
 
 #[derive(Serialize)]

@@ -16,9 +16,9 @@ use multer::{Field, Multipart};
 
 use crate::http::body::request::Received;
 use crate::http::forms::{
-    BadForm, FormPart, FormRequest, FormState, MAX_TEXT, Role, StoredFile, check_digests,
+    BadForm, FormPart, FormRequest, FormState, MAX_TEXT, Role, check_digests,
 };
-use crate::http::refusal::{HaltedForm, Refusal};
+use crate::http::refusal::{HaltedForm, Refusal, StoredFile};
 use crate::http::response::outcome::{FormStored, Outcome};
 use crate::http::service::context::RequestContext;
 use crate::http::service::operation::PutOptions;

@@ -5,6 +5,9 @@
 //! it. A browser writes an origin in one way (RFC 6454, section 6.2; the WHATWG's URL and HTML standards), and no other spelling is
 //! taken. A name that is on no list is reported in one line of visible ASCII, of bounded length, whatever the client sent.
 
+use crate::http::refusal::Refusal;
+use crate::http::refusal::kind::{Flag, Kind};
+use hyper::StatusCode;
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -248,7 +251,28 @@ pub struct NotAllowlisted {
     pub remedy: Box<str>,
 }
 
+const WRONG_HOST: &Kind =
+    &Kind::new(StatusCode::MISDIRECTED_REQUEST, "wrong-host").flags(&[Flag::Logged]);
+const CROSS_SITE: &Kind =
+    &Kind::new(StatusCode::FORBIDDEN, "cross-site").flags(&[Flag::Audited, Flag::Logged]);
+
 impl NotAllowlisted {
+    /// The refusal of a request for this host.
+    pub fn wrong_host(self) -> Refusal {
+        let Self { seen, remedy } = self;
+        WRONG_HOST.because(format_args!(
+            "this server does not go by the name {seen} in Host; the option {remedy}"
+        ))
+    }
+
+    /// The refusal of a change by a page of this origin.
+    pub fn cross_site(self) -> Refusal {
+        let Self { seen, remedy } = self;
+        CROSS_SITE.because(format_args!(
+            "pages of {seen} may change nothing here; the option {remedy}"
+        ))
+    }
+
     /// The host of a request, with or without a port.
     pub fn host(authority: &[u8]) -> Self {
         let name = host(authority).filter(|name| name.len() <= SHOWN);

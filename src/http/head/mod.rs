@@ -6,8 +6,12 @@
 pub mod accept;
 pub mod allowlists;
 pub mod chunks;
+pub mod client;
+pub mod encode;
 pub mod framing;
+pub mod names;
 pub mod path;
+pub mod range;
 pub mod syntax;
 pub mod unread;
 
@@ -19,15 +23,13 @@ use hyper::header::{
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
-use crate::http::auth::credentials::AuthorizationFields;
-use crate::http::client::Client;
-use crate::http::exchange::request_log::REQUEST_ID;
 use crate::http::head::allowlists::{Hosts, NotAllowlisted, is_authority, is_own};
+use crate::http::head::client::Client;
+use crate::http::head::names::{
+    AuthorizationFields, REQUEST_ID, UPLOAD_COMPLETE, WANT_REPR_DIGEST, is_of_store,
+};
 use crate::http::head::syntax::{FramingError, MAX_FIELDS, has_member};
 use crate::http::refusal::Refusal;
-use crate::http::uploads::UPLOAD_COMPLETE;
-use crate::http::values::digest_fields::WANT_REPR_DIGEST;
-use crate::http::values::other_store::is_of_store;
 
 /// Fetch Metadata: the relation of the page to this server, from browsers that send it.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -134,11 +136,11 @@ impl<'a> CommonHeaders<'a> {
     pub fn check(&self, head: &Parts, client: Client, hosts: &Hosts) -> Result<(), Refusal> {
         // The framing guard has counted the lines of HTTP/1.
         if head.headers.len() > MAX_FIELDS && fields(head) > MAX_FIELDS {
-            return Err(Refusal::FramingError(FramingError::TooLarge));
+            return Err(FramingError::TooLarge.into());
         }
         // The framing guard refuses a second length of HTTP/1; in HTTP/2 both may be equal.
         if self.lengths > 1 {
-            return Err(Refusal::FramingError(FramingError::Length));
+            return Err(FramingError::Length.into());
         }
         // RFC 9112, section 3.2: an HTTP/1.1 request has exactly one Host, and it is a valid authority or empty.
         let is_known = hosts.was_last(self.host);
@@ -154,7 +156,7 @@ impl<'a> CommonHeaders<'a> {
         let asked = target.map_or(self.host, str::as_bytes);
         let is_allowed = is_known && target.is_none() || hosts.allow(asked, client.by_loopback);
         if !is_allowed {
-            return Err(Refusal::WrongHost(NotAllowlisted::host(asked)));
+            return Err(NotAllowlisted::host(asked).wrong_host());
         }
         if self.has_unknown_expectation {
             return Err(Refusal::Expectation);

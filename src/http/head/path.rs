@@ -5,10 +5,8 @@
 
 use percent_encoding::percent_decode_str;
 
-use crate::http::admin::Page;
 use crate::http::head::syntax::has_bad_escape;
 use crate::http::refusal::Refusal;
-use crate::http::service_config::Routes;
 use crate::store::{BadKey, Key};
 
 /// The path of the feed of changes.
@@ -18,17 +16,7 @@ pub const WATCH: &str = "/-/watch";
 pub const FORMS: &str = "/-/upload";
 
 /// The beginning of the paths of the server's own pages.
-const PAGES: &str = "/-/";
-
-/// The page that `path` names on a listener with these `routes`.
-pub fn page(path: &str, routes: Routes) -> Option<Page> {
-    if routes == Routes::Pages && path == "/" {
-        return Some(Page::Index);
-    }
-    let page = Page::named(path.strip_prefix(PAGES)?)?;
-    let is_elsewhere = routes == Routes::Values && page == Page::Metrics;
-    (!is_elsewhere).then_some(page)
-}
+pub const PAGES: &str = "/-/";
 
 /// The key that `path` names, percent-decoded once. With `compat` it has one segment, as keys of the C server had.
 pub fn key(path: &str, compat: bool) -> Result<Key<'_>, Refusal> {

@@ -2,6 +2,9 @@
 //! percent-encoding (RFC 3986, section 2.1), and relative addresses, written so that no reader can take a name for anything else; the
 //! errors of a head or a body that breaks them. Pure, and a leaf: it imports nothing of this crate.
 
+use crate::http::refusal::Refusal;
+use crate::http::refusal::kind::Kind;
+use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use memchr::memchr3;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
@@ -41,6 +44,29 @@ pub enum FramingError {
     /// The framing of a chunked body is malformed.
     #[error("the chunks of the body are malformed")]
     Chunks,
+}
+
+const BAD_HEAD: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-head");
+const HTTP2_OFF: &Kind = &Kind::new(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "http2-off");
+const BAD_FRAMING: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-framing");
+const TRANSFER_CODING: &Kind = &Kind::new(StatusCode::NOT_IMPLEMENTED, "transfer-coding");
+const TOO_LARGE: &Kind = &Kind::new(
+    StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+    "head-too-large",
+);
+
+impl From<FramingError> for Refusal {
+    fn from(why: FramingError) -> Self {
+        let kind = match why {
+            FramingError::Line => BAD_HEAD,
+            FramingError::Http2 => HTTP2_OFF,
+            FramingError::Length | FramingError::Chunks => BAD_FRAMING,
+            FramingError::Coding => TRANSFER_CODING,
+            FramingError::TooLarge => TOO_LARGE,
+            FramingError::Late => return Refusal::Late,
+        };
+        kind.because(why)
+    }
 }
 
 /// The value of the field `name`, if there is exactly one.

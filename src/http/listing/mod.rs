@@ -3,6 +3,9 @@
 
 pub mod perform;
 
+use crate::http::refusal::Refusal;
+use crate::http::refusal::kind::Kind;
+use hyper::StatusCode;
 use std::time::{Duration, UNIX_EPOCH};
 
 use form_urlencoded::parse;
@@ -160,12 +163,18 @@ pub enum BadQuery {
         "a listing has no parameter {0:?}: it has prefix, after, limit, delimiter and format, and an archive has archive and files"
     )]
     Mistyped(String),
-    #[error("a folder is made, moved, copied and removed whole: there is no query")]
-    OfFolder,
     #[error(
         "archive is for a folder, whose path ends with '/'; curl sends a tar there by -T - < FILE"
     )]
     OfKey,
+}
+
+const BAD_QUERY: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-query");
+
+impl From<BadQuery> for Refusal {
+    fn from(why: BadQuery) -> Self {
+        BAD_QUERY.because(why)
+    }
 }
 
 /// The query of a listing.

@@ -1,28 +1,21 @@
 //! The refusals of requests, in words for the client: found before the store is asked, or while the request is performed.
 //!
-//! A refusal has its text here. Its status, its name and its fields are in the [`table`].
+//! A refusal that several features have has its text here, and its status and its name in the [`table`]. What one feature alone refuses
+//! is a [`Kind`] beside that feature. Knows no feature.
 
+pub mod kind;
 pub mod table;
 
 use crate::access::{Existing, Right};
-use crate::http::archives::BadArchive;
-use crate::http::auth::credentials::BadLink;
-use crate::http::auth::share::BadShare;
-use crate::http::forms::{BadForm, StoredFile};
-use crate::http::head::allowlists::NotAllowlisted;
-use crate::http::head::syntax::FramingError;
-use crate::http::listing::BadQuery;
-use crate::http::uploads::state::UploadState;
-use crate::http::values::digest_fields::BadDigest;
-use crate::http::values::fields::BadField;
-use crate::http::values::moves::BadMove;
-use crate::http::values::other_store::OtherStore;
-use crate::http::watch::request::BadWatchRequest;
-use crate::store::{self, BadKey, Key};
+use crate::http::refusal::kind::Kind;
+use crate::store::{self, BadKey, Key, Published};
 
 /// The reason that a request is refused for.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
+    /// A refusal whose kind stands beside its feature.
+    #[error("{1}")]
+    Of(&'static Kind, Box<str>),
     #[error("no such key; the path of a folder ends with '/'")]
     NoSuchKey,
     #[error("nothing has this path")]
@@ -58,36 +51,20 @@ pub enum Refusal {
     OfFolder(Box<Refusal>, FolderWork),
     #[error("bad key: '%' must be followed by two hexadecimal digits")]
     BadEscape,
-    #[error("{0}")]
-    BadQuery(#[from] BadQuery),
     #[error("a request needs exactly one valid Host header")]
     BadHost,
-    #[error("this server does not go by the name {} in Host; the option {}", .0.seen, .0.remedy)]
-    WrongHost(NotAllowlisted),
-    #[error("pages of {} may change nothing here; the option {}", .0.seen, .0.remedy)]
-    CrossSite(NotAllowlisted),
-    #[error("{0}")]
-    FramingError(FramingError),
+    #[error("the request did not arrive in time")]
+    Late,
     #[error("a body over HTTP/1.0 needs a Content-Length")]
     LengthRequired,
     #[error("only Expect: 100-continue is supported")]
     Expectation,
     #[error("the target of a request is a path, as in GET /key")]
     BadTarget,
-    #[error("{0}")]
-    OtherStore(#[from] OtherStore),
     #[error("a part of a value cannot be stored: PUT takes no Content-Range")]
     PartialPut,
-    #[error("{0}")]
-    BadField(#[from] BadField),
-    #[error("bad form: {0}")]
-    BadForm(#[from] BadForm),
-    #[error("{0}")]
-    BadArchive(#[from] BadArchive),
     #[error("an upload is a form: multipart/form-data, with a boundary of at most 70 bytes")]
     NoForm,
-    #[error("bad digest: {0}")]
-    BadDigest(#[from] BadDigest),
     #[error("no range lies within the value ({len} bytes)")]
     Unsatisfiable { len: u64 },
     /// The prefix, and the last segment of the key.
@@ -104,8 +81,6 @@ pub enum Refusal {
     Sha256Mismatch(Box<[String; 2]>),
     #[error("the precondition does not hold")]
     Precondition,
-    #[error("{0}")]
-    BadMove(#[from] BadMove),
     #[error(
         "this server has none of the locks and states that the field If of WebDAV asks for: nothing was done; If-Match asks for a version"
     )]
@@ -115,8 +90,6 @@ pub enum Refusal {
     Method(&'static str),
     #[error("this page knows {0}")]
     PageMethod(&'static str),
-    #[error("{0}")]
-    BadWatchRequest(#[from] BadWatchRequest),
     #[error("authentication required: send a valid token, or name and password")]
     Unauthenticated { realm: Box<str> },
     #[error("you are signed out")]
@@ -127,10 +100,6 @@ pub enum Refusal {
     NotAllowed(Right),
     #[error("the key has a value: to replace it needs the right to write here")]
     Exists(Existing),
-    #[error("{0}")]
-    BadLink(#[from] BadLink),
-    #[error("{0}")]
-    BadShare(#[from] BadShare),
     #[error("too many wrong tokens or passwords from this address: wait {retry_after} s")]
     TooManyFailures { retry_after: u64 },
     #[error("too many passwords are being checked: try again in a moment")]
@@ -180,6 +149,25 @@ pub enum FolderWork {
     Removed(u64, u64),
 }
 
+/// The state of a resumable upload.
+#[derive(Clone, Debug, Default)]
+pub struct UploadState {
+    /// Its address, if the response has it.
+    pub location: Option<String>,
+    /// The response is of the target of the upload, not of the upload resource.
+    pub complete: bool,
+    pub offset: Option<u64>,
+    pub length: Option<u64>,
+}
+
+/// A file of a form that was stored.
+#[derive(Debug)]
+pub struct StoredFile {
+    pub key: Key<'static>,
+    /// `None` where it was received and dropped.
+    pub published: Option<Published>,
+}
+
 /// A form that ended before all of its files were stored.
 #[derive(Debug)]
 pub struct HaltedForm {
@@ -215,6 +203,13 @@ fn of_method(methods: &str) -> String {
     format!("this path takes {methods}{hint}")
 }
 
+impl Kind {
+    /// The refusal for this reason, in words for the client.
+    pub fn because(&'static self, why: impl std::fmt::Display) -> Refusal {
+        Refusal::Of(self, why.to_string().into())
+    }
+}
+
 impl Refusal {
     /// The reason itself, without the state of an upload, a form, an archive or a folder.
     pub fn reason(&self) -> &Self {
@@ -229,7 +224,7 @@ impl Refusal {
     /// The refusal of a request whose body was given up: a body that was cut off becomes one that is late.
     pub fn of_late_body(self) -> Self {
         match self {
-            Self::CutOff => Self::FramingError(FramingError::Late),
+            Self::CutOff => Self::Late,
             Self::OfForm(mut halted) => {
                 halted.why = halted.why.of_late_body();
                 Self::OfForm(halted)
@@ -275,8 +270,7 @@ mod tests {
             bytes: 3,
         };
         let late = Refusal::OfArchive(Box::new(halted)).of_late_body();
-        let why = FramingError::Late;
-        let told = format!("d/a: {why}; values stored before: 2 (3 bytes)");
+        let told = format!("d/a: {}; values stored before: 2 (3 bytes)", Refusal::Late);
         assert_eq!(late.to_string(), told);
     }
 }

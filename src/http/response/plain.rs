@@ -17,8 +17,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::http::body::response::Body;
 use crate::http::head::syntax::{encoded, put, up};
-use crate::http::refusal::table::{Flag, Row, SIGNED_OUT};
+use crate::http::refusal::kind::{Flag, Kind};
+use crate::http::refusal::table::SIGNED_OUT;
 use crate::http::refusal::{HaltedForm, Refusal};
+use crate::http::response::remedies::describe;
 use crate::http::service::operation::ResponseContext;
 use crate::http::service_config::ServiceConfig;
 use crate::http::ui::frame::Text;
@@ -55,25 +57,25 @@ pub fn refuse(
     context: &ResponseContext,
     config: &ServiceConfig,
 ) -> Response<Body> {
-    let row = refusal.row(config);
-    if row.has(Flag::Empty) {
-        return empty(row.status);
+    let kind = refusal.kind(config.compat);
+    if kind.has(Flag::Empty) {
+        return empty(kind.status);
     }
-    let mut response = if row.has(Flag::OfStore) && context.of_store && !context.problem {
-        store_error(row.status, refusal)
+    let mut response = if kind.has(Flag::OfStore) && context.of_store && !context.problem {
+        store_error(kind.status, refusal)
     } else {
-        problem(row, refusal, context)
+        problem(kind, refusal, context)
     };
-    if row.has(Flag::Closes) {
+    if kind.has(Flag::Closes) {
         close(&mut response);
     }
-    refusal.describe(response.headers_mut(), config);
+    describe(refusal, response.headers_mut(), config);
     response
 }
 
 /// A name that is a URI is the type itself.
-fn problem(row: Row, refusal: &Refusal, context: &ResponseContext) -> Response<Body> {
-    let Row { status, name, .. } = row;
+fn problem(kind: Kind, refusal: &Refusal, context: &ResponseContext) -> Response<Body> {
+    let Kind { status, name, .. } = kind;
     let form = match refusal {
         Refusal::OfForm(halted) => Some(&**halted),
         _ => None,
@@ -285,7 +287,7 @@ fn sentence(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::http::forms::StoredFile;
+    use crate::http::refusal::StoredFile;
     use crate::http::response::plain::*;
     use data_server_testing::HtmlPage;
 

@@ -1,10 +1,9 @@
 //! The events of a request in the audit log, by what came of it: what it changed, and whether its client was refused. Pure.
 
 use crate::http::exchange::request_log::AuditEvent;
-use crate::http::forms::StoredFile;
 use crate::http::head::syntax::encoded;
-use crate::http::refusal::table::Flag;
-use crate::http::refusal::{FolderWork, Refusal};
+use crate::http::refusal::kind::Flag;
+use crate::http::refusal::{FolderWork, Refusal, StoredFile};
 use crate::http::response::outcome::Outcome;
 use crate::http::service_config::ServiceConfig;
 use crate::store::{Error, Key};
@@ -30,9 +29,9 @@ pub fn events(
         Refusal::Store(Error::FolderKept) => (vec![AuditEvent::Changed(None)], None),
         _ => (Vec::new(), None),
     };
-    let row = refusal.row(config);
-    if row.has(Flag::Audited) {
-        events.push(AuditEvent::Refused(row.name, file));
+    let kind = refusal.kind(config.compat);
+    if kind.has(Flag::Audited) {
+        events.push(AuditEvent::Refused(kind.name, file));
     }
     let is_unknown = matches!(
         refusal.reason(),

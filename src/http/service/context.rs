@@ -19,16 +19,17 @@ use crate::http::admin::Admin;
 use crate::http::auth::Guard;
 use crate::http::auth::credentials::Principal;
 use crate::http::body::response::Body;
-use crate::http::client::{Client, Peer};
 use crate::http::exchange::request_log::{
     Audit, AuditEvent, IdGenerator, LogEntry, Timing, logged_fields, protocol,
 };
 use crate::http::exchange::{ConnectionState, RequestGuard};
+use crate::http::head::client::{Client, Peer};
+use crate::http::head::encode::Encoder;
 use crate::http::refusal::Refusal;
-use crate::http::refusal::table::Flag;
+use crate::http::refusal::kind::Flag;
 use crate::http::response::outcome::Outcome;
 use crate::http::response::plain::close;
-use crate::http::response::{Encoder, render};
+use crate::http::response::render;
 use crate::http::service::audit;
 use crate::http::service::operation::{PutOptions, ResponseContext};
 use crate::http::service_config::ServiceConfig;
@@ -129,7 +130,7 @@ impl Service {
         let message = "refused a host or an origin";
         match refusal.reason() {
             Refusal::Store(error) => self.log_failure(error, request),
-            cause if cause.row(&self.config).has(Flag::Logged) => {
+            cause if cause.kind(self.config.compat).has(Flag::Logged) => {
                 if let Some(left_out) = self.throttle.pass(message) {
                     let peer = peer.map(display);
                     tracing::warn!(peer, %cause, left_out, "{message}");
@@ -315,9 +316,9 @@ impl RequestContext {
 
     /// Writes to the audit log that the client was refused, if it was, what the request would do with the value of `key`, one of many.
     pub fn audit_refused(&self, key: &Key<'_>, why: &Refusal) {
-        let row = why.row(&self.service.config);
-        if row.has(Flag::Audited) {
-            let event = AuditEvent::Refused(row.name, Some(audit::path(key)));
+        let kind = why.kind(self.service.config.compat);
+        if kind.has(Flag::Audited) {
+            let event = AuditEvent::Refused(kind.name, Some(audit::path(key)));
             self.guard.connection.record.audit_now(event);
         }
     }

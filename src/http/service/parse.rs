@@ -13,17 +13,17 @@ use hyper::header::{
 use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
-use crate::http::admin::MetricsFormat;
+use crate::http::admin::{MetricsFormat, page};
 use crate::http::auth::authorize::{is_open, link_kind};
 use crate::http::auth::credentials::{AuthCache, Principal, signed_link};
 use crate::http::auth::share::{ShareRequest, is_share};
 use crate::http::auth::{Guard, Identified};
 use crate::http::body::request::RequestBody;
-use crate::http::client::Client;
 use crate::http::forms::FormRequest;
 use crate::http::head::CommonHeaders;
 use crate::http::head::accept::prefers_problem;
-use crate::http::head::path::{FORMS, WATCH, check_depth, folder, key, page};
+use crate::http::head::client::Client;
+use crate::http::head::path::{FORMS, WATCH, check_depth, folder, key};
 use crate::http::head::syntax::depth;
 use crate::http::listing::perform::session;
 use crate::http::refusal::Refusal;
@@ -109,7 +109,7 @@ impl<'a> RequestHead<'a> {
         let is_foreign =
             || context.origin.is_none() && common.is_foreign(self.client, &head.headers);
         if !head.method.is_safe() && is_foreign() {
-            return Err(Refusal::CrossSite(common.unlisted()));
+            return Err(common.unlisted().cross_site());
         }
         let is_open = || is_open(page(self.path, config.routes), config.routes);
         let Some(guard) = guard.filter(|_| !is_open()) else {
@@ -136,7 +136,7 @@ impl<'a> RequestHead<'a> {
         let trusts = |origin: &HeaderValue| self.config.allowed.origins.trust(origin.as_bytes());
         let is_trusted = || context.origin.as_ref().is_some_and(trusts);
         if is_ambient && !is_trusted() && self.common.is_foreign(self.client, &self.head.headers) {
-            return Err(Refusal::CrossSite(self.common.unlisted()));
+            return Err(self.common.unlisted().cross_site());
         }
         context.principal = principal;
         let mut operation = self.operation()?;

@@ -17,15 +17,15 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response};
 use sfv::{BareItem, Item, Parser};
 
+use crate::http::head::names::UPLOAD_COMPLETE;
 use crate::http::head::syntax::{depth, only, put};
-use crate::http::refusal::Refusal;
+use crate::http::refusal::{Refusal, UploadState};
 use crate::http::service_config::{ServiceConfig, UploadLimits};
-use crate::http::uploads::state::{UPLOADS, UploadState};
+use crate::http::uploads::state::UPLOADS;
 use crate::http::values::digest_fields::{BadDigest, DIGEST, REPR_DIGEST};
 use crate::http::values::fields::end;
 use crate::store::{Digests, Field, UploadId};
 
-pub const UPLOAD_COMPLETE: HeaderName = HeaderName::from_static("upload-complete");
 const UPLOAD_OFFSET: HeaderName = HeaderName::from_static("upload-offset");
 const UPLOAD_LENGTH: HeaderName = HeaderName::from_static("upload-length");
 const UPLOAD_LIMIT: HeaderName = HeaderName::from_static("upload-limit");

@@ -6,11 +6,11 @@
 
 use crate::access::Right;
 use crate::http::body::request::Received;
-use crate::http::refusal::Refusal;
+use crate::http::refusal::{Refusal, UploadState};
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::PutOptions;
-use crate::http::uploads::state::{UploadState, address};
+use crate::http::uploads::state::address;
 use crate::http::uploads::{
     UploadCreation, UploadPart, UploadRequest, kept_headers, resumption_supported,
 };

@@ -5,12 +5,16 @@
 //! nothing. A PUT brings a whole value, so that content and representation are the same bytes, and both fields mean the value.
 //! A part of a resumable upload has a digest of its own.
 
+use crate::http::refusal::Refusal;
+use crate::http::refusal::kind::Kind;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use data_encoding::HEXLOWER_PERMISSIVE;
+use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, TRAILER};
 use sfv::{Dictionary, ListEntry, Parser};
 
+use crate::http::head::names::WANT_REPR_DIGEST;
 use crate::http::head::syntax::names_member;
 use crate::store::{Checksum, ChecksumKind, Digest, Digests};
 
@@ -20,8 +24,6 @@ pub const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest")
 pub const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 /// Its predecessor.
 pub const DIGEST: HeaderName = HeaderName::from_static("digest");
-/// Asks for a Repr-Digest.
-pub const WANT_REPR_DIGEST: HeaderName = HeaderName::from_static("want-repr-digest");
 const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 /// SHA-256 in hexadecimal digits, or a word in its place.
 pub const AMZ_CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
@@ -89,6 +91,14 @@ pub enum BadDigest {
     Checksums,
     #[error("two digests by {0} differ, so that no value can have both")]
     Contradiction(&'static str),
+}
+
+const BAD_DIGEST: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-digest");
+
+impl From<BadDigest> for Refusal {
+    fn from(why: BadDigest) -> Self {
+        BAD_DIGEST.because(format_args!("bad digest: {why}"))
+    }
 }
 
 /// The digests that a value must have, as far as the server can compute them.

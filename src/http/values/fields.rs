@@ -8,6 +8,9 @@
 //! Without the field a cache may guess how long a value stays fresh (RFC 9111, section 4.2.2), and then serves the old one after a
 //! replacement; with `no-cache` it keeps the value, and revalidates it before each use: a 304 costs little.
 
+use crate::http::refusal::Refusal;
+use crate::http::refusal::kind::{Flag, Kind};
+use hyper::StatusCode;
 use hyper::header::{
     AUTHORIZATION, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE,
     HeaderMap, HeaderName, HeaderValue, VARY,
@@ -107,6 +110,20 @@ pub enum BadField {
         "the server does not decode aws-chunked: clients of AWS send the value as it is with request_checksum_calculation = when_required"
     )]
     Framing,
+}
+
+const BAD_FIELD: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-field");
+const CODED: &Kind =
+    &Kind::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content-coding").flags(&[Flag::OfStore]);
+
+impl From<BadField> for Refusal {
+    fn from(why: BadField) -> Self {
+        let kind = match why {
+            BadField::Framing => CODED,
+            _ => BAD_FIELD,
+        };
+        kind.because(why)
+    }
 }
 
 /// The fields kept with one value.

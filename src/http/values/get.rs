@@ -11,6 +11,7 @@ use hyper::http::request::Parts;
 
 use crate::http::body::sources::Encoded;
 use crate::http::head::accept::takes_gzip;
+use crate::http::head::range::ranges;
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::{RequestContext, Service};
@@ -19,7 +20,6 @@ use crate::http::service_config::ServiceConfig;
 use crate::http::sites::siblings::sibling;
 use crate::http::values::conditional::{Selection, if_range, preconditions};
 use crate::http::values::digest_fields::{Algorithm, field, want};
-use crate::http::values::range::ranges;
 use crate::http::values::representation::{MIN_COMPRESSED, RepresentedValue, ValueResponse};
 use crate::store::{CONTENDED, Found, Key, Purpose, TRIES, Verdict};
 

@@ -10,5 +10,4 @@ pub mod media;
 pub mod moves;
 pub mod other_store;
 pub mod put;
-pub mod range;
 pub mod representation;

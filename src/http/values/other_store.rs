@@ -4,12 +4,15 @@
 //! a key to encrypt with, a lock or metadata would be dropped. So a field of these stores is accepted only if it is known to change nothing;
 //! other queries are ignored, as they are in plain requests. Pure.
 
+use crate::http::refusal::Refusal;
+use crate::http::refusal::kind::{Flag, Kind};
 use form_urlencoded::parse;
 use hyper::Method;
+use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 
-use crate::http::auth::credentials::AuthorizationFields;
+use crate::http::head::names::{AuthorizationFields, STORES, is_of_store};
 use crate::http::values::digest_fields::{AMZ_CHECKSUM, is_checksum, is_known_checksum};
 use crate::http::values::field_names::is_of;
 use crate::http::values::media::has_prefix;
@@ -47,9 +50,6 @@ const CONDITIONS: [&str; 4] = [
     "ifMetagenerationMatch",
     "ifMetagenerationNotMatch",
 ];
-
-/// The prefixes of fields that only clients of a store send, and proxies of its cloud.
-const STORES: [&str; 3] = ["x-amz-", "x-ms-", "x-goog-"];
 
 /// Fields that change nothing: they identify the client, the time or the program, or say how the bytes are framed and checked. A name
 /// that ends with `-` is a prefix.
@@ -126,9 +126,13 @@ pub enum OtherStore {
     Signature,
 }
 
-/// Fields that clients of S3, Azure or Google's store alone send.
-pub fn is_of_store(name: &HeaderName) -> bool {
-    STORES.iter().any(|store| name.as_str().starts_with(store))
+const OTHER_STORE: &Kind =
+    &Kind::new(StatusCode::NOT_IMPLEMENTED, "other-store").flags(&[Flag::OfStore]);
+
+impl From<OtherStore> for Refusal {
+    fn from(why: OtherStore) -> Self {
+        OTHER_STORE.because(why)
+    }
 }
 
 /// Refuses a request that means something else here. `has_fields` where it has fields [of a store](is_of_store); `authorizes` where

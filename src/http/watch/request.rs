@@ -3,7 +3,10 @@
 //! Pure. Reads the headers of the WebSocket handshake (RFC 6455, section 4.2.1) and decides which pages may make one: browsers let
 //! any page open a WebSocket anywhere, and leave it to the server to look at its origin.
 
+use crate::http::refusal::Refusal;
+use crate::http::refusal::kind::{Flag, Kind};
 use form_urlencoded::parse;
+use hyper::StatusCode;
 use hyper::Version;
 use hyper::header::{
     CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN,
@@ -79,6 +82,30 @@ pub enum BadWatchRequest {
     WebSocketVersion,
     #[error("pages of {} may not follow the changes; the option {}", .0.seen, .0.remedy)]
     ForeignOrigin(NotAllowlisted),
+}
+
+const BAD_QUERY: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-query");
+const HANDSHAKE: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-handshake");
+const VERSION: &Kind = &Kind::new(StatusCode::UPGRADE_REQUIRED, "websocket-version").fields(&[
+    ("upgrade", "websocket"),
+    ("connection", "upgrade"),
+    ("sec-websocket-version", "13"),
+]);
+const FOREIGN: &Kind =
+    &Kind::new(StatusCode::FORBIDDEN, "foreign-origin").flags(&[Flag::Audited, Flag::Logged]);
+
+impl From<BadWatchRequest> for Refusal {
+    fn from(why: BadWatchRequest) -> Self {
+        let kind = match why {
+            BadWatchRequest::Prefix | BadWatchRequest::Since | BadWatchRequest::Parameter => {
+                BAD_QUERY
+            }
+            BadWatchRequest::Handshake(_) => HANDSHAKE,
+            BadWatchRequest::WebSocketVersion => VERSION,
+            BadWatchRequest::ForeignOrigin(_) => FOREIGN,
+        };
+        kind.because(why)
+    }
 }
 
 /// `prefix` and `since`, both optional. Another name is refused: a client that mistypes `prefix` would get all changes.
@@ -163,7 +190,7 @@ pub fn accept_websocket(headers: &mut HeaderMap, accept: String) {
 }
 
 /// Upgrade, and Connection, which goes with it (RFC 9110, section 7.8).
-pub fn upgrade() -> [(HeaderName, HeaderValue); 2] {
+fn upgrade() -> [(HeaderName, HeaderValue); 2] {
     [
         (UPGRADE, HeaderValue::from_static("websocket")),
         (CONNECTION, HeaderValue::from_static("upgrade")),

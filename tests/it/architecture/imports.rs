@@ -42,6 +42,22 @@ impl Imports {
         found.into_values().collect()
     }
 
+    /// The pairs of rooms that import each other, each as a line of text. A room is a folder with the file of its name, or a file beside it.
+    pub(super) fn pairs(&self) -> BTreeSet<String> {
+        let edges = self.of.iter().flat_map(|(from, to)| {
+            let rooms = |to: &Module| {
+                let same = from.iter().zip(to).take_while(|(a, b)| a == b).count();
+                let room = |of: &Module| of.get(..=same).map(|path| path.join("::"));
+                room(from).zip(room(to))
+            };
+            to.iter().filter_map(rooms)
+        });
+        let edges: BTreeSet<(String, String)> = edges.collect();
+        let both = |(a, b): &&(String, String)| a < b && edges.contains(&(b.clone(), a.clone()));
+        let both = edges.iter().filter(both);
+        both.map(|(a, b)| format!("{a} <-> {b}")).collect()
+    }
+
     /// The shortest path of imports from `start` to itself, inside its module.
     fn way_back(&self, start: &Module) -> Option<Vec<Module>> {
         let mut came_from = BTreeMap::new();
@@ -261,6 +277,24 @@ fn a_planted_circle_is_found_however_the_path_is_written() {
         ("net/z.rs", "use super::x::Here;"),
     ]);
     assert_eq!(three, ["net::x -> net::x::y -> net::z -> net::x"]);
+}
+
+#[test]
+fn a_planted_pair_of_rooms_is_found() {
+    let of = |files: &[(&str, &str)]| {
+        let files: Vec<_> = files.iter().map(|(n, text)| (*n, code_of(text))).collect();
+        let imports = Imports::new(files.iter().map(|(n, code)| (*n, &**code)));
+        imports.pairs().into_iter().collect::<Vec<_>>()
+    };
+    // No two files import each other.
+    let down = ("net/x/a.rs", "use crate::net::y::c::C;");
+    let up = ("net/y/d.rs", "use crate::net::x::b::B;");
+    let others = ["lib", "net/mod", "net/x", "net/y", "net/x/b", "net/y/c"].map(|it| (it, ""));
+    assert_eq!(
+        of(&[&others[..], &[down, up]].concat()),
+        ["net::x <-> net::y"]
+    );
+    assert_eq!(of(&[&others[..], &[down]].concat()), [""; 0]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::http::refusal::Refusal;
 use crate::http::response::outcome::{Outcome, RelocatedValue};
 use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::MoveRequest;
-use crate::http::values::moves::BadMove;
+use crate::http::values::moves::EXISTS;
 use crate::http::values::put::verify;
 use crate::store::{
     CONTENDED, Digest, Digests, Preconditions, Purpose, Relocated, Relocation, TRIES, UploadHead,
@@ -60,7 +60,9 @@ pub async fn relocate(
         let is_create =
             || of_destination.and_then(Preconditions::exact) == Some(WriteCondition::Create);
         let relocated = relocated.map_err(|why| match why {
-            Refusal::Precondition if is_create() => BadMove::Exists.into(),
+            Refusal::Precondition if is_create() => {
+                EXISTS.because("the destination has a value, which is not to be replaced")
+            }
             why => why,
         })?;
         if let Some(Relocated { published, is_new }) = relocated {

@@ -9,17 +9,16 @@ use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_
 use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, Scheme};
 
-use crate::http::client::Client;
 use crate::http::head::allowlists::host_and_port;
+use crate::http::head::client::Client;
 use crate::http::head::path::{check_depth, folder, key};
 use crate::http::head::syntax::only;
-use crate::http::listing::BadQuery;
 use crate::http::refusal::Refusal;
 use crate::http::service::operation::{FolderMove, MoveRequest, Operation, PutOptions};
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::content_names::named_sha256;
-use crate::http::values::moves::BadMove;
+use crate::http::values::moves::{FIELD, QUERY, SAME, WITHIN, elsewhere, mixed, no_destination};
 use crate::store::{BadKey, DELETE_AFTER, DELETE_AT, Key, Preconditions};
 
 const DESTINATION: HeaderName = HeaderName::from_static("destination");
@@ -53,7 +52,7 @@ impl MoveRequest {
         config: &ServiceConfig,
     ) -> Result<Self, Refusal> {
         if from == to {
-            return Err(BadMove::Same.into());
+            return Err(SAME.because("source and destination are the same key"));
         }
         let mut before = of_destination(&head.headers);
         if !overwrites(&head.headers)? {
@@ -104,12 +103,14 @@ pub fn relocation(
         .into_iter()
         .find(|name| head.headers.contains_key(*name))
     {
-        return Err(BadMove::Field(name).into());
+        return Err(FIELD.because(format_args!(
+            "MOVE and COPY take no {name}: nothing was done"
+        )));
     }
     let to = destination(head, client, config)?;
     let (from, to) = (head.uri.path(), to.path());
     let of_destination = |why| match why {
-        Refusal::NoSuchPath if to != "/" => BadMove::Destination.into(),
+        Refusal::NoSuchPath if to != "/" => no_destination(),
         why => of_no_key(why, to),
     };
     // In this order: of two ends that are none the destination is told.
@@ -138,13 +139,15 @@ impl FolderMove {
     /// The request with these `headers`, of the folders with these names, which end with `/`.
     fn of(headers: &HeaderMap, from: &str, to: &str) -> Result<Self, Refusal> {
         if is_deep(headers)? == Some(false) {
-            return Err(BadMove::NotDeep.into());
+            let why = "a folder is moved and copied with all that is below it: Depth is infinity, or absent";
+            return Err(FIELD.because(why));
         }
         if preconditions_of_write(headers).is_some() || of_destination(headers).is_some() {
             return Err(Refusal::FolderPrecondition);
         }
         if from.starts_with(to) || to.starts_with(from) {
-            return Err(BadMove::Within.into());
+            let why = "one of the two folders is the other, or lies in it";
+            return Err(WITHIN.because(why));
         }
         let name = |folder: &str| Key::new(folder.trim_end_matches('/').to_owned());
         Ok(Self {
@@ -168,32 +171,35 @@ impl FolderMove {
 }
 
 /// Refuses a query of a change of a folder: what it is meant to select would be ignored, and all would go.
-pub fn is_whole(head: &Parts) -> Result<(), BadQuery> {
+pub fn is_whole(head: &Parts) -> Result<(), Refusal> {
     match head.uri.query() {
         None | Some("") => Ok(()),
-        Some(_) => Err(BadQuery::OfFolder),
+        Some(_) => {
+            Err(QUERY
+                .because("a folder is made, moved, copied and removed whole: there is no query"))
+        }
     }
 }
 
 /// Whether Depth asks for all that is below a folder; `None` where it is not sent.
-pub fn is_deep(headers: &HeaderMap) -> Result<Option<bool>, BadMove> {
+pub fn is_deep(headers: &HeaderMap) -> Result<Option<bool>, Refusal> {
     match only(headers, &DEPTH).map(HeaderValue::as_bytes) {
         Some(depth) if depth.eq_ignore_ascii_case(b"infinity") => Ok(Some(true)),
         Some(b"0" | b"1") => Ok(Some(false)),
         None if !headers.contains_key(&DEPTH) => Ok(None),
-        _ => Err(BadMove::Depth),
+        _ => Err(FIELD.because("Depth is infinity, 0 or 1, once")),
     }
 }
 
 /// False where a value of the destination is to be left as it is.
-fn overwrites(headers: &HeaderMap) -> Result<bool, BadMove> {
+fn overwrites(headers: &HeaderMap) -> Result<bool, Refusal> {
     if !headers.contains_key(OVERWRITE) {
         return Ok(true);
     }
     match only(headers, &OVERWRITE).map(HeaderValue::as_bytes) {
         Some(b"T") => Ok(true),
         Some(b"F") => Ok(false),
-        _ => Err(BadMove::Overwrite),
+        _ => Err(FIELD.because("Overwrite is T or F")),
     }
 }
 
@@ -209,25 +215,25 @@ fn of_destination(headers: &HeaderMap) -> Option<Preconditions> {
 }
 
 /// The URL of this server that Destination is.
-fn destination(head: &Parts, client: Client, config: &ServiceConfig) -> Result<Uri, BadMove> {
-    let text = only(&head.headers, &DESTINATION).ok_or(BadMove::Destination)?;
-    let text = text.to_str().map_err(|_| BadMove::Destination)?.trim();
+fn destination(head: &Parts, client: Client, config: &ServiceConfig) -> Result<Uri, Refusal> {
+    let text = only(&head.headers, &DESTINATION).ok_or_else(no_destination)?;
+    let text = text.to_str().map_err(|_| no_destination())?.trim();
     let uri: Uri = match text.parse() {
         Ok(uri) if !text.contains(['#', '?']) => uri,
-        _ => return Err(BadMove::Destination),
+        _ => return Err(no_destination()),
     };
     match uri.scheme() {
         None if text.starts_with('/') => {}
-        None => return Err(BadMove::Destination),
+        None => return Err(no_destination()),
         Some(scheme) => {
             let port = match scheme {
                 scheme if *scheme == Scheme::HTTP => "80",
                 scheme if *scheme == Scheme::HTTPS => "443",
-                _ => return Err(BadMove::Elsewhere),
+                _ => return Err(elsewhere()),
             };
             let authority = uri.authority().map_or("", |it| it.as_str());
             if !is_ours((authority, port), head, client, config) {
-                return Err(BadMove::Elsewhere);
+                return Err(elsewhere());
             }
             // The client has the address that the proxy has, of which the server is only a part.
             if let Some(prefix) = client.forwarded_prefix(&head.headers) {
@@ -274,10 +280,8 @@ fn is_ours(
 /// The refusal of a path that is no key: of a folder, one of its own.
 fn of_no_key(why: Refusal, path: &str) -> Refusal {
     match why {
-        Refusal::NoSuchPath if path == "/" => BadMove::Mixed.into(),
-        Refusal::BadKey(BadKey::EmptySegment) if matches!(folder(path), Ok(Some(_))) => {
-            BadMove::Mixed.into()
-        }
+        Refusal::NoSuchPath if path == "/" => mixed(),
+        Refusal::BadKey(BadKey::EmptySegment) if matches!(folder(path), Ok(Some(_))) => mixed(),
         why => why,
     }
 }

@@ -183,7 +183,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use crate::http::values::range::*;
+    use crate::http::head::range::*;
 
     fn of(field: &str, len: u64) -> Option<Vec<Range<u64>>> {
         evaluate(field.as_bytes(), len)
