@@ -1,5 +1,7 @@
 //! Proves that folders are things of their own: made, kept, listed, and removed with all that is below them.
 
+mod administrators;
+mod index;
 mod kept;
 mod listed;
 mod made;
