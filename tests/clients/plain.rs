@@ -62,7 +62,7 @@ sections! {
     the_lines_for_node_run: Client::of("Node"), { hold: Some(("node", "with_fetch.mjs")) };
     the_lines_for_requests_run: Client::of("requests"), { hold: Some(("python3", "with_requests.py")) };
 
-    // Proxies in front. That Varnish shows no old value is tested in `tests/it/regressions`.
+    // Proxies in front. That Varnish shows no old value is tested in `tests/it/get`.
     the_lines_for_nginx_run: Client::of("nginx"), { after: WHOLE_WITH_ETAG, is_proxy: true };
     the_lines_for_varnish_run: Client::of("Varnish"), { after: WHOLE_BY_VARNISH, is_proxy: true };
 

@@ -17,7 +17,6 @@ mod observability;
 mod proxies;
 mod put;
 mod refusals;
-mod regressions;
 mod s3;
 mod security;
 mod sites;

@@ -1,5 +1,5 @@
-//! Values that move between keys all the time, while the server is killed or power is cut: each value is whole, and has one name,
-//! the one that was acknowledged last or the one that was asked for. The loops are those of [`super::folder_moves`] too.
+//! Values and folders that move all the time, while values are written and removed, the server is killed, or power is cut: what was
+//! acknowledged is under one of the two names of a move, all of it, and nothing under the other.
 //!
 //! `DATA_SERVER_TORTURE_SEED=N tests/run --test torture moves` draws the same requests again.
 
@@ -8,132 +8,218 @@ use crate::prelude::*;
 
 const CLIENTS: usize = 4;
 
-/// Values of each client.
-const VALUES: usize = 6;
+/// Where the folder of a client may be: in the root, in one that all share, or in one that comes and goes.
+const PLACES: [&str; 3] = ["", "a/", "b/c/"];
 
-/// Where a value may be: a folder that all share, one that comes and goes, or none.
-const FOLDERS: [&str; 4] = ["", "a/", "b/c/", "d/"];
+/// Values of a folder.
+pub(crate) const VALUES: [&str; 4] = ["0", "1", "d/2", "d/e/3"];
 
 /// On both sides of what the journal has, and of what is sent from memory.
 const LENGTHS: [usize; 4] = [100, 20_000, 70_000, 300_000];
 
 /// Acknowledged changes, without which an end of a server counts for nothing.
-const ENOUGH: usize = 100;
+const ENOUGH: usize = 150;
 
-/// One value: where it was acknowledged to be, and what it may be instead, by a request without an answer.
-#[derive(Clone)]
-struct Item {
+/// All values of one client, by key.
+type Values = BTreeMap<String, Arc<Vec<u8>>>;
+
+/// What one client has, as acknowledged, and what it may have instead, by a request without an answer.
+struct Tree {
     name: String,
-    at: (&'static str, Vec<u8>),
-    doubt: Option<(&'static str, Vec<u8>)>,
+    has: Values,
+    doubt: Option<Values>,
+    /// A kill may have left a folder without a value, which nothing lists.
+    may_be_left: bool,
 }
 
-impl Item {
-    /// What lies under each of its names that has anything.
-    fn found(&self, server: &TestServer) -> Vec<(&'static str, Vec<u8>)> {
-        let mut session = Client::new(server.addr);
-        let get = |folder| {
-            let found = session.ask("GET", &format!("{folder}{}", self.name));
-            assert!([200, 404].contains(&found.status), "{}", found.status);
-            (found.status == 200).then_some((folder, found.body))
+/// A request, the answer that it must have, and what there is after it.
+struct Ask {
+    bytes: Vec<u8>,
+    status: u16,
+    after: Values,
+    /// Where it moves a value or a folder, whose name ends with `/`; of another request empty.
+    to: String,
+}
+
+impl Tree {
+    fn new(n: usize) -> Self {
+        Self {
+            name: format!("t{n}"),
+            has: Values::new(),
+            doubt: None,
+            may_be_left: false,
+        }
+    }
+
+    fn folder(&self, place: &str) -> String {
+        format!("{place}{}/", self.name)
+    }
+
+    fn next(&self, dice: &mut Random) -> Ask {
+        let mut after = self.has.clone();
+        // As a rule where something is.
+        let keys: Vec<_> = self.has.keys().collect();
+        let folders = PLACES.map(|place| self.folder(place));
+        let folder_of = |key: &String| {
+            let mut folders = folders.iter();
+            folders
+                .find(|folder| key.starts_with(*folder))
+                .expect("a folder")
         };
-        FOLDERS.into_iter().filter_map(get).collect()
+        let folder = match dice.usize(..5) {
+            1.. if !keys.is_empty() => folder_of(one_of(dice, &keys)).clone(),
+            _ => one_of(dice, &folders.each_ref()).clone(),
+        };
+        let key = format!("{folder}{}", one_of(dice, &VALUES));
+        let request = |method: &str, path: &str, lines: &str| {
+            format!("{method} /{path} HTTP/1.1\r\nHost: t\r\n{lines}\r\n").into_bytes()
+        };
+        let is_there = |folder: &str| self.has.keys().any(|key| key.starts_with(folder));
+        let (bytes, status, to) = match dice.u64(..10) {
+            0 | 1 => {
+                let length = one_of(dice, &LENGTHS);
+                let value = pattern(dice.u64(..), length);
+                let bytes = [put_head(&key, length).as_bytes(), &value].concat();
+                after.insert(key, Arc::new(value));
+                (bytes, 200, String::new())
+            }
+            2 | 3 => {
+                let key = keys.get(dice.usize(..8)).map_or(key, |key| (*key).clone());
+                let is_there = after.remove(&key).is_some();
+                let status = if is_there { 200 } else { 404 };
+                (request("DELETE", &key, ""), status, String::new())
+            }
+            4..=6 if !keys.is_empty() => {
+                let from = one_of(dice, &keys);
+                let (at, name) = from.split_at(folder_of(from).len());
+                let others: Vec<_> = folders.iter().filter(|to| *to != at).collect();
+                let to = format!("{}{name}", one_of(dice, &others));
+                let value = after.remove(from).expect("it is there");
+                let status = match after.insert(to.clone(), value) {
+                    None => 201,
+                    Some(_) => 204,
+                };
+                let line = format!("Destination: /{to}\r\n");
+                (request("MOVE", from, &line), status, to)
+            }
+            _ => {
+                let to = self.folder(one_of(dice, &PLACES));
+                let status = match () {
+                    () if to == folder => 403,
+                    () if !is_there(&folder) => 404,
+                    () if is_there(&to) => 409,
+                    () => 201,
+                };
+                if status == 201 {
+                    let moved = |(key, value): (String, _)| match key.strip_prefix(&folder) {
+                        Some(below) => (format!("{to}{below}"), value),
+                        None => (key, value),
+                    };
+                    after = after.into_iter().map(moved).collect();
+                }
+                let line = format!("Destination: /{to}\r\n");
+                (request("MOVE", &folder, &line), status, to)
+            }
+        };
+        Ask {
+            bytes,
+            status,
+            after,
+            to,
+        }
+    }
+
+    /// Asks for the next change, over a connection of its own; where that moved something. `None` where there is no answer, or the
+    /// server or the disk fails.
+    fn ask(&mut self, raw: &mut Raw, dice: &mut Random) -> Option<String> {
+        loop {
+            let ask = self.next(dice);
+            self.doubt = Some(ask.after.clone());
+            raw.offer(&ask.bytes).ok()?;
+            let head = raw.try_head()?;
+            if head.status != 204 {
+                raw.try_take(head.length())?;
+            }
+            match head.status {
+                status if status == ask.status => {
+                    (self.has, self.doubt) = (ask.after, None);
+                    return Some(if status < 300 { ask.to } else { String::new() });
+                }
+                // The disk or the server fails.
+                500.. => return None,
+                // It is moved, or in the way until a DELETE of it.
+                201 | 409
+                    if self.may_be_left
+                        && ask.to.ends_with('/')
+                        && [201, 404].contains(&ask.status) =>
+                {
+                    self.doubt = None;
+                    remove_left(raw, &ask.to)?;
+                }
+                status => {
+                    let asked = String::from_utf8_lossy(&ask.bytes[..60.min(ask.bytes.len())]);
+                    panic!("{status}, not {}: {asked}", ask.status)
+                }
+            }
+        }
     }
 
     /// Takes what is found for what it is; or what is wrong with it.
     fn look(&mut self, server: &TestServer) -> Result<(), String> {
-        let mut found = self.found(server);
-        let may_be = |one| one == &self.at || Some(one) == self.doubt.as_ref();
-        if found.len() == 1 && found.iter().all(may_be) {
-            (self.at, self.doubt) = (found.remove(0), None);
+        self.may_be_left = true;
+        let (mut session, mut found) = (Client::new(server.addr), Values::new());
+        for place in PLACES {
+            for name in VALUES {
+                let key = format!("{}{name}", self.folder(place));
+                let got = session.ask("GET", &key);
+                match got.status {
+                    200 => drop(found.insert(key, Arc::new(got.body))),
+                    404 => {}
+                    status => return Err(format!("{key}: {status}")),
+                }
+            }
+        }
+        if found == self.has || Some(&found) == self.doubt.as_ref() {
+            (self.has, self.doubt) = (found, None);
             return Ok(());
         }
-        let told = |(folder, value): &(&str, Vec<u8>)| format!("{folder:?} {} bytes", value.len());
-        let all: Vec<_> = found.iter().map(told).collect();
-        let doubt = self.doubt.as_ref().map(told);
-        let acknowledged = told(&self.at);
+        let told = |values: &Values| {
+            let told = values.iter().map(|(key, value)| {
+                let sum: u64 = value.iter().map(|&byte| u64::from(byte)).sum();
+                format!("{key} ({} bytes, {sum})", value.len())
+            });
+            told.collect::<Vec<_>>().join(", ")
+        };
         Err(format!(
-            "{}: found {all:?}, acknowledged {acknowledged}, asked for {doubt:?}",
-            self.name
+            "found {}; acknowledged {}; asked for {:?}",
+            told(&found),
+            told(&self.has),
+            self.doubt.as_ref().map(told)
         ))
     }
-
-    /// The next request, and what the value is after it.
-    fn next(&self, dice: &mut Random) -> (Vec<u8>, (&'static str, Vec<u8>)) {
-        let (from, name) = (self.at.0, &self.name);
-        if dice.u64(..4) == 0 {
-            let length = one_of(dice, &LENGTHS);
-            let value = pattern(dice.u64(..), length);
-            let head = put_head(&format!("{from}{name}"), length);
-            return ([head.as_bytes(), &value].concat(), (from, value));
-        }
-        let others: Vec<_> = FOLDERS.into_iter().filter(|to| *to != from).collect();
-        let to = one_of(dice, &others);
-        let head =
-            format!("MOVE /{from}{name} HTTP/1.1\r\nHost: t\r\nDestination: /{to}{name}\r\n\r\n");
-        (head.into_bytes(), (to, self.at.1.clone()))
-    }
 }
 
-/// The values of one client.
-impl Mover for Vec<Item> {
-    fn new(client: usize) -> Self {
-        let item = |n: usize| Item {
-            name: format!("{client}-{n}"),
-            at: ("", Vec::new()),
-            doubt: None,
-        };
-        (0..VALUES).map(item).collect()
-    }
-
-    fn store(&self, server: &TestServer) {
-        for item in self {
-            server.store(&item.name, b"");
-        }
-    }
-
-    fn ask(&mut self, raw: &mut Raw, dice: &mut Random) -> Option<bool> {
-        let item = &mut self[dice.usize(..VALUES)];
-        let (request, after) = item.next(dice);
-        item.doubt = Some(after.clone());
-        raw.offer(&request).ok()?;
-        match raw.try_head()?.status {
-            200 | 201 => {}
-            // The disk or the server fails.
-            500.. => return None,
-            status => panic!("{status}: {}", item.name),
-        }
-        let is_move = after.0 != item.at.0;
-        (item.at, item.doubt) = (after, None);
-        Some(is_move)
-    }
-
-    fn look(&mut self, server: &TestServer) -> Result<(), String> {
-        self.iter_mut().try_for_each(|item| item.look(server))
-    }
-}
-
-/// What one client moves and changes, over a connection of its own.
-pub(crate) trait Mover: Send + Sized {
-    fn new(client: usize) -> Self;
-
-    /// Stores what there is before the first request.
-    fn store(&self, _server: &TestServer) {}
-
-    /// Asks for the next change; true if it moved something. `None` where there is no answer, or the server or the disk fails.
-    fn ask(&mut self, raw: &mut Raw, dice: &mut Random) -> Option<bool>;
-
-    /// Takes what is found for what it is; or what is wrong with it.
-    fn look(&mut self, server: &TestServer) -> Result<(), String>;
+/// Removes a folder that has no value; `None` where the server ends.
+fn remove_left(raw: &mut Raw, folder: &str) -> Option<()> {
+    let lines = "Host: t\r\nDepth: infinity\r\n";
+    let request = format!("DELETE /{folder} HTTP/1.1\r\n{lines}\r\n");
+    raw.offer(request).ok()?;
+    let removed = raw.try_head()?;
+    let report = String::from_utf8(raw.try_take(removed.length())?).expect("text");
+    let is_empty = report.starts_with("{\"removed\":0,\"stayed\":0");
+    let is_right = is_empty || removed.status == 404 || removed.status >= 500;
+    assert!(is_right, "{folder}: {report}");
+    Some(())
 }
 
 /// The clients, each of which ends with its connection.
-pub(crate) struct Movers<M> {
-    pub(crate) clients: Vec<M>,
+struct Movers {
+    clients: Vec<Tree>,
     dice: Random,
     seed: u64,
     changes: usize,
-    moves: usize,
+    /// Those of values, and those of folders.
+    moves: [usize; 2],
 }
 
 const WAYS: [&[&str]; 3] = [
@@ -142,21 +228,22 @@ const WAYS: [&[&str]; 3] = [
     &["--durability", "disk", "--journal", "off"],
 ];
 
-impl<M: Mover> Movers<M> {
-    pub(crate) fn new(what: &str) -> Self {
+impl Movers {
+    fn new(what: &str) -> Self {
         let seed = seed(what);
         Self {
-            clients: (0..CLIENTS).map(M::new).collect(),
+            clients: (0..CLIENTS).map(Tree::new).collect(),
             dice: Random::with_seed(seed),
             seed,
             changes: 0,
-            moves: 0,
+            moves: [0; 2],
         }
     }
 
     /// Has the clients work until enough is acknowledged, and then makes `end` while they go on.
     fn work(&mut self, server: &TestServer, end: impl FnOnce()) {
-        let (acknowledged, moves) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let acknowledged = AtomicUsize::new(0);
+        let moves = [const { AtomicUsize::new(0) }; 2];
         let over = AtomicBool::new(false);
         let enough = ENOUGH + self.dice.usize(..ENOUGH);
         let addr = server.addr;
@@ -169,10 +256,12 @@ impl<M: Mover> Movers<M> {
                         return;
                     };
                     while !over.load(Ordering::SeqCst)
-                        && let Some(is_move) = client.ask(&mut raw, &mut dice)
+                        && let Some(to) = client.ask(&mut raw, &mut dice)
                     {
                         acknowledged.fetch_add(1, Ordering::SeqCst);
-                        moves.fetch_add(usize::from(is_move), Ordering::SeqCst);
+                        if !to.is_empty() {
+                            moves[usize::from(to.ends_with('/'))].fetch_add(1, Ordering::SeqCst);
+                        }
                     }
                 });
             }
@@ -187,10 +276,12 @@ impl<M: Mover> Movers<M> {
             "{acknowledged} changes count for nothing"
         );
         self.changes += acknowledged;
-        self.moves += moves.into_inner();
+        for (sum, moves) in self.moves.iter_mut().zip(moves) {
+            *sum += moves.into_inner();
+        }
     }
 
-    pub(crate) fn look(&mut self, server: &TestServer) {
+    fn look(&mut self, server: &TestServer) {
         for client in &mut self.clients {
             let seen = client.look(server);
             seen.unwrap_or_else(|wrong| panic!("seed {}: {wrong}", self.seed));
@@ -204,14 +295,16 @@ impl<M: Mover> Movers<M> {
         server.stop();
     }
 
-    fn store(&self, server: &TestServer) {
-        self.clients.iter().for_each(|client| client.store(server));
+    /// How much was moved, without which nothing is shown.
+    fn counts(&self) -> String {
+        let (changes, [values, folders]) = (self.changes, self.moves);
+        assert!(values > 0 && folders > 0, "{values} and {folders} moves");
+        format!("{changes} changes, {values} of them moves of values and {folders} of folders")
     }
 
     /// Has them work on servers that are killed.
-    pub(crate) fn killed(what: &str) {
+    fn killed(what: &str) {
         let (dir, mut movers) = (DataDir::temporary(), Self::new(what));
-        Self::see(&dir, |server| movers.store(server));
         let kills = scaled(12, 300);
         for kill in 0..kills {
             let server = Launch::new(WAYS[kill % 3]).on(&dir).start();
@@ -219,17 +312,16 @@ impl<M: Mover> Movers<M> {
             drop(server);
             Self::see(&dir, |server| movers.look(server));
         }
-        let Self { changes, moves, .. } = movers;
         counted!(
-            "{what}: {kills} kills, {changes} changes, {moves} of them moves: each under one name"
+            "{what}: {kills} kills, {}: each under one name",
+            movers.counts()
         );
     }
 
     /// Has them work on disks whose power is cut.
-    pub(crate) fn cut(what: &str) {
+    fn cut(what: &str) {
         Image::each(&Kind::ALL, what, |what, mut disk| {
             let mut movers = Self::new(what);
-            Self::see(&disk.dir(), |server| movers.store(server));
             let cuts = scaled(4, 60);
             for cut in 0..cuts {
                 let mut server = Launch::new(WAYS[1 + cut % 2]).on(&disk.dir()).start();
@@ -239,34 +331,37 @@ impl<M: Mover> Movers<M> {
                 disk.revive();
                 Self::see(&disk.dir(), |server| movers.look(server));
             }
-            let Self { changes, moves, .. } = movers;
-            counted!("{what}: {cuts} cuts, {changes} changes, {moves} of them moves");
+            counted!("{what}: {cuts} cuts, {}", movers.counts());
         });
     }
 }
 
 #[test]
-fn a_killed_server_leaves_each_value_under_one_name() {
-    Movers::<Vec<Item>>::killed("moves");
+fn a_killed_server_leaves_each_value_and_folder_under_one_name() {
+    Movers::killed("moves");
 }
 
 #[test]
-fn a_power_cut_leaves_each_value_under_one_name() {
-    Movers::<Vec<Item>>::cut("power cut among moves");
+fn a_power_cut_leaves_each_value_and_folder_under_one_name_with_all_that_was_acknowledged() {
+    Movers::cut("power cut among moves");
 }
 
-/// Planted: what a move in two steps leaves, and what one that was lost leaves.
+/// Planted: what a move in two steps leaves, and a value that comes back under the old name.
 #[test]
-fn a_value_with_two_names_or_none_is_found_out() {
+fn a_folder_with_two_names_or_half_of_one_is_found_out() {
     let server = TestServer::start(&[]);
-    let mut movers = Movers::<Vec<Item>>::new("planted moves");
-    movers.store(&server);
-    movers.look(&server);
-    let item = &mut movers.clients[0][0];
-    server.store(&format!("a/{}", item.name), b"");
-    assert!(item.look(&server).is_err());
-    for folder in ["", "a/"] {
-        server.ask("DELETE", &format!("{folder}{}", item.name));
+    let mut tree = Tree::new(0);
+    for name in VALUES {
+        let key = format!("{}{name}", tree.folder("a/"));
+        server.store(&key, b"v");
+        tree.has.insert(key, Arc::new(b"v".to_vec()));
     }
-    assert!(item.look(&server).is_err());
+    tree.look(&server).expect("as it is");
+    let copy = format!("{}0", tree.folder(""));
+    server.store(&copy, b"v");
+    assert!(tree.look(&server).is_err());
+    for key in [copy, format!("{}1", tree.folder("a/"))] {
+        assert_eq!(server.ask("DELETE", &key).status, 200);
+    }
+    assert!(tree.look(&server).is_err());
 }

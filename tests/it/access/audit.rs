@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{basic, bearer, rule, sign, subject, token, write};
+use super::{basic, bearer, rule, sign, subject, token, with_password, write};
 use crate::support::prelude::*;
 
 /// What signs links here.
@@ -17,7 +17,7 @@ fn policy() -> String {
     [
         subject("ann"),
         subject("carl"),
-        format!("[[subject]]\nname = \"bob\"\npassword = \"{hash}\"\n"),
+        with_password("bob", &hash),
         rule("ann", "", &all),
         rule("carl", "in/a", &["write"]),
         rule("carl", "in/c", &["write"]),
@@ -279,8 +279,7 @@ fn assert_has_no_secret(format: &str) {
         assert!(statuses.contains(&status), "none was answered {status}");
     }
     // A bad file: it has a password in place of a hash, and a token in place of its digest.
-    let bad = format!("[[subject]]\nname = \"a\"\npassword = \"{PASSWORD}\"\n");
-    write(&dir, &bad);
+    write(&dir, &with_password("a", PASSWORD));
     server.signal(Signal::HUP);
     server.event("reload: access not reread: the old rules stay");
     let metrics = Scrape::over(&mut server.connect(), &bearer("ann"));

@@ -4,7 +4,7 @@ use std::process::Output;
 
 use sha2::{Digest, Sha256};
 
-use super::{basic, bearer, rule, serve, serve_on, subject, write};
+use super::{basic, bearer, rule, serve, serve_on, subject, with_password, write};
 use crate::support::prelude::*;
 use crate::support::s3::hex;
 
@@ -44,8 +44,8 @@ fn a_hashed_password_is_one_that_the_server_takes() {
     let hash = hash.trim_end();
     let is_right = hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$");
     assert!(is_right, "{hash}");
-    let bob = format!("[[subject]]\nname = \"bob\"\npassword = \"{hash}\"\n");
-    let server = serve(&(bob + &rule("bob", "", &["read"])), &[]);
+    let bob = with_password("bob", hash) + &rule("bob", "", &["read"]);
+    let server = serve(&bob, &[]);
     let get = |password| {
         let proof = basic("bob", password);
         server.request("GET", "/key", &proof, b"").status

@@ -1,7 +1,7 @@
 //! Proves `existing` of a rule: what a client that may create and not write is answered where there is a value, by every way that a
 //! value arrives, and whenever the other value appears.
 
-use super::{bearer, digest, rule, serve, subject};
+use super::{bearer, one_who_may, rule, serve, subject};
 use crate::support::prelude::*;
 
 /// A policy whose subject `ann` may create everything, with this line in the rule, and `bob` everything.
@@ -149,11 +149,7 @@ fn a_rule_that_it_has_no_effect_in_is_refused_with_the_line() {
         (&["create"], "200", "existing is 403, 409 or 412"),
         (&["create"], "'409'", "invalid type: string"),
     ] {
-        let text = format!(
-            "[[subject]]\nname = \"ann\"\ntoken = \"{}\"\n{}existing = {existing}\n",
-            digest("ann"),
-            rule("ann", "", may)
-        );
+        let text = one_who_may("ann", may) + &format!("existing = {existing}\n");
         let path = super::write(&dir, &text);
         let checked = Launch::new(&["access", "check", &path]).bare().run();
         checked.says(1, &format!("access.toml:8: {why}"));

@@ -1,15 +1,11 @@
 //! Proves what it costs to fail, and to be another than one says: limits, equal answers, passwords that take long to check.
 
-use super::{basic, bearer, rule, serve, subject};
+use super::{basic, bearer, rule, serve, subject, with_password};
 use crate::support::prelude::*;
 
 /// The cheapest hash that there is: what a check costs is of interest where a test says so.
 fn hash(password: &str) -> String {
     bcrypt::hash(password, 4).expect("a hash")
-}
-
-fn with_password(name: &str, hash: &str) -> String {
-    format!("[[subject]]\nname = \"{name}\"\npassword = \"{hash}\"\n")
 }
 
 fn policy() -> String {

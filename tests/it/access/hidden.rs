@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 
-use super::{bearer, reread, rule, serve, subject, write};
+use super::{bearer, revise, rule, serve, subject};
 use crate::http::forms::{TEXT, walk};
 use crate::support::prelude::*;
 
@@ -34,8 +34,7 @@ fn no_listing_names_a_key_without_right() {
             strategy.new_tree(&mut runner).expect("a case").current();
         let rules = prefixes.iter().map(|prefix| rule("ann", prefix, &["list"]));
         let rules: String = rules.collect();
-        write(&server.dir, &(subject("ann") + &rules));
-        reread(&server);
+        revise(&server, &(subject("ann") + &rules));
         let may = |key: &str| prefixes.iter().any(|prefix| key.starts_with(prefix));
         let visible = keys
             .iter()
@@ -76,14 +75,12 @@ fn a_watch_follows_the_rules_as_they_are_replaced_and_ends_with_the_right() {
     put("/b/1");
     put("/a/1");
     assert_eq!(events.next().expect("an event").key, "a/1");
-    write(&server.dir, &policy("b/", true));
-    reread(&server);
+    revise(&server, &policy("b/", true));
     put("/a/2");
     put("/b/2");
     assert_eq!(events.next().expect("an event").key, "b/2");
     // Nothing happens, and the subscription ends all the same.
-    write(&server.dir, &policy("b/", false));
-    reread(&server);
+    revise(&server, &policy("b/", false));
     assert_eq!(events.next(), None);
 }
 
@@ -103,8 +100,7 @@ fn a_feed_of_each_kind_ends_with_the_right_and_an_event_stream_with_its_connecti
         let head = raw.head();
         assert_eq!((head.status, head.closes()), (200, true), "{head:?}");
     }
-    write(&server.dir, &policy("anonymous"));
-    reread(&server);
+    revise(&server, &policy("anonymous"));
     let (code, reason) = socket.closed();
     assert_eq!(code, 1008, "{reason}");
     if let Some(mut raw) = raw {

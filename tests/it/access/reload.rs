@@ -1,6 +1,6 @@
 //! Proves that SIGHUP replaces all rules at once, that a bad file replaces none, and that what was revoked holds no longer.
 
-use super::{bearer, reread, rule, serve, subject, write};
+use super::{bearer, revise, rule, serve, subject, write};
 use crate::support::prelude::*;
 
 fn policy(names: &[&str]) -> String {
@@ -17,8 +17,7 @@ fn a_subject_that_a_rule_still_names_is_revoked_with_a_warning() {
     let mut get = |name| ask(&mut connection, "GET", "/key", &bearer(name), b"").status;
     assert_eq!(get("ann"), 404);
     let carl = subject("carl") + &rule("carl", "", &["read"]);
-    let path = write(&server.dir, &(subject("bob") + &rules + &carl));
-    reread(&server);
+    let path = revise(&server, &(subject("bob") + &rules + &carl));
     assert_eq!(get("ann"), 401, "from the next request on");
     assert_eq!((get("bob"), get("carl")), (404, 404));
     server.event(&format!("{path}:5: there is no subject \"ann\""));
@@ -36,8 +35,7 @@ fn a_bad_file_changes_nothing_and_is_told() {
     let mut connection = server.connect();
     let status = ask(&mut connection, "GET", "/key", &bearer("ann"), b"").status;
     assert_eq!(status, 404);
-    write(&server.dir, &policy(&["ann"]));
-    reread(&server);
+    revise(&server, &policy(&["ann"]));
     let scrape = Scrape::over(&mut server.connect(), &bearer("ann"));
     for result in ["ok", "failed"] {
         let count = scrape.count("data_server_access_reloads_total", &[("result", result)]);
@@ -105,8 +103,7 @@ fn no_request_fails_and_none_sees_two_files_while_rules_are_replaced() {
             let mut rounds = 0;
             while !done.is_said() {
                 rounds += 1;
-                write(&server.dir, &files[rounds % 2]);
-                reread(&server);
+                revise(&server, &files[rounds % 2]);
             }
             say(&format!("{rounds} files"));
         });

@@ -5,7 +5,7 @@ use std::time::UNIX_EPOCH;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{basic, bearer, reread, rule, serve_on, subject, write};
+use super::{basic, bearer, revise, rule, serve_on, subject, with_password, write};
 use crate::support::prelude::*;
 
 const SECRET: &str = "planted-secret-of-shares-0123456789abcdef";
@@ -30,7 +30,7 @@ fn policy() -> String {
     let hash = bcrypt::hash(PASSWORD, 4).expect("a hash");
     [
         sharer("ann", "k1"),
-        format!("[[subject]]\nname = \"bob\"\npassword = \"{hash}\"\nshares = \"k1\"\n"),
+        with_password("bob", &hash) + "shares = \"k1\"\n",
         subject("carl"),
         rule("*", "", &ALL),
         key("k1", "lasts = \"2h\"\n"),
@@ -138,11 +138,8 @@ fn a_link_to_share_reads_its_value_for_its_time_and_nothing_else() {
         got.text() == "this link has expired\n"
     });
     let (kept, _) = link(&share("share=1h"));
-    write(
-        &dir,
-        &policy().replace("name = \"k1\"\nsecret", "name = \"k2\"\nsecret"),
-    );
-    reread(&server);
+    let other = policy().replace("name = \"k1\"\nsecret", "name = \"k2\"\nsecret");
+    revise(&server, &other);
     assert_eq!(server.request("GET", &kept, "", b"").status, 403);
     share("share=1h").says(403, "`shares` of your subject");
     server.stop();

@@ -3,7 +3,7 @@
 use sha2::Digest as _;
 
 use super::{names_in, printed, program, read};
-use crate::folders::{of_owner, rules_of_owner};
+use crate::support::policy::{bearer, one_who_may, reread, rule, serve_on, write_policy};
 use crate::support::prelude::*;
 
 /// Names that are hard to write in one format or another, with the length of each value.
@@ -80,8 +80,8 @@ fn a_folder_that_the_client_may_not_list_ends_no_archive() {
     for key in ["d/in/a", "d/out/b"] {
         dir.place(key, "v");
     }
-    let all = "[[rule]]\nwho = [\"anonymous\"]\nprefix = \"d/\"\nmay = [\"read\", \"list\"]\n";
-    let path = dir.write_private("access.toml", all);
+    let all = rule("anonymous", "d/", &["read", "list"]);
+    let path = write_policy(&dir, &all);
     std::os::unix::fs::chown(&path, Some(65534), None).expect("another owner");
     chmod(dir.file("d/out"), 0o700);
     let args = ["--access", &path];
@@ -93,7 +93,7 @@ fn a_folder_that_the_client_may_not_list_ends_no_archive() {
     let get = || server.request("GET", "/d/?archive=tar", "", b"");
     get().says(403, "permission denied");
     fs::write(&path, all.replace("d/", "d/in/")).expect("a file of rules");
-    crate::access::reread(&server);
+    reread(&server);
     assert_eq!(read(&get().body).len(), 1);
 }
 
@@ -653,24 +653,21 @@ fn others_are_answered_while_a_long_selection_is_looked_up() {
     http1_only!("a head that waits for its last byte");
     directory_only!("values in memory");
     let dir = DataDir::temporary();
-    let rules = rules_of_owner("\"list\"")
-        + "[[rule]]\nwho = [\"owner\"]\nprefix = \"small\"\nmay = [\"read\"]\n";
-    let rules = dir.write_private("access.toml", &rules);
+    let policy = one_who_may("ann", &["list"]) + &rule("ann", "small", &["read"]);
     dir.place("small", "v");
-    let args = ["--threads", "1", "--access-log", "--access", &rules];
-    let mut server = Launch::new(&args).on(&dir).start();
+    let mut server = serve_on(&dir, &policy, &["--threads", "1", "--access-log"]);
     let mut small = server.connect();
     let kinds = ["tar", "zip"].map(|format| ["GET", "HEAD"].map(|method| (format, method)));
     for (format, method) in kinds.into_iter().flatten() {
         for _ in 0..3 {
-            let (query, lines) = (longest(format, &[]), of_owner());
+            let (query, lines) = (longest(format, &[]), bearer("ann"));
             let head = format!("{method} /{query} HTTP/1.1\r\nHost: t\r\n{lines}\r\n");
             let (but_last, last) = head.split_at(head.len() - 1);
             let mut long = server.connect();
             long.send(but_last);
             eventually("the head has arrived", || long.is_taken());
             // When this is answered, it is read.
-            ask(&mut small, "GET", "/small", &of_owner(), b"");
+            ask(&mut small, "GET", "/small", &bearer("ann"), b"");
             server.signal(Signal::STOP);
             long.send(last);
             eventually("its last byte has arrived", || long.is_taken());

@@ -1,9 +1,7 @@
 //! Who may have which members of an archive, by an oracle that knows the rules alone; and what the audit log tells of them.
 
-use sha2::Digest as _;
-
 use super::{names_in, read, tar};
-use crate::access::reread;
+use crate::support::policy::{self, in_set, revise, rule, serve_on, subject};
 use crate::support::prelude::*;
 
 const RIGHTS: [&str; 4] = ["read", "list", "create", "write"];
@@ -11,50 +9,20 @@ const KEYS: [&str; 4] = ["d/a", "d/in/b", "d/in/old", "d/out/c"];
 
 /// A subject for each set of rights, which has them to what begins with `d/in/`, and the first two to what begins with `d/a`.
 fn policy() -> String {
-    let mut text = String::new();
-    for set in 0..16 {
-        let digest = crate::support::s3::hex(&sha2::Sha256::digest(token(set)));
-        let subject = format!("[[subject]]\nname = \"s{set}\"\ntoken = \"sha256:{digest}\"\n");
-        text.push_str(&subject);
-        let may = of(set);
-        if !may.is_empty() {
-            text += &rule(set, "d/in/", &may);
-        }
-        let seen = may.iter().filter(|right| RIGHTS[..2].contains(right));
-        let seen: Vec<_> = seen.copied().collect();
-        if !seen.is_empty() {
-            text += &rule(set, "d/a", &seen);
-        }
-    }
-    text
-}
-
-fn rule(set: usize, prefix: &str, may: &[&str]) -> String {
-    format!("[[rule]]\nwho = [\"s{set}\"]\nprefix = \"{prefix}\"\nmay = {may:?}\n")
-}
-
-fn token(set: usize) -> String {
-    format!("dst_{set:02}-0123456789abcdef0123456789abcdef")
+    let of = |set| {
+        let name = format!("s{set}");
+        let rules = rule(&name, "d/in/", &in_set(&RIGHTS, set));
+        subject(&name) + &rules + &rule(&name, "d/a", &in_set(&RIGHTS[..2], set))
+    };
+    (0..16).map(of).collect()
 }
 
 fn bearer(set: usize) -> String {
-    format!("Authorization: Bearer {}\r\n", token(set))
-}
-
-/// The rights of a set.
-fn of(set: usize) -> Vec<&'static str> {
-    let rights = RIGHTS.into_iter().enumerate();
-    rights
-        .filter(|(n, _)| set >> n & 1 == 1)
-        .map(|(_, right)| right)
-        .collect()
+    policy::bearer(&format!("s{set}"))
 }
 
 fn serve(dir: &DataDir, args: &[&str]) -> TestServer {
-    let path = dir.write_private("access.toml", &policy());
-    Launch::new(&[&["--access", &*path], args].concat())
-        .on(dir)
-        .start()
+    serve_on(dir, &policy(), args)
 }
 
 /// Of a folder a client learns by its archive what it does by a listing.
@@ -84,7 +52,7 @@ fn an_archive_has_the_keys_that_a_client_may_list_and_read() {
     for set in 0..16 {
         for folder in ["", "d/", "d/in/", "d/out/"] {
             let target = format!("/{folder}?archive=tar");
-            let may = of(set);
+            let may = in_set(&RIGHTS, set);
             let may_see = may.contains(&"read") && may.contains(&"list");
             let seen = KEYS
                 .iter()
@@ -157,7 +125,7 @@ fn a_member_is_stored_as_a_put_of_its_key_would_be() {
                     &lines,
                     &tar([(name, &b"new"[..])]),
                 );
-                let says = format!("{:?} {name} {lines}", of(set));
+                let says = format!("{:?} {name} {lines}", in_set(&RIGHTS, set));
                 // A value that is in the way of a new one is told, and no failure.
                 let status = if single.status == 412 {
                     200
@@ -222,15 +190,13 @@ fn a_right_that_is_revoked_before_the_first_byte_is_refused_as_a_get() {
     }
     let without = policy().replace("\"read\", ", "");
     for (rules, expected) in [(&*without, 403), ("", 401)] {
-        dir.write_private("access.toml", &policy());
-        reread(&server);
+        revise(&server, &policy());
         let mut raw = server.connect();
         let lines = bearer(3);
         raw.send(format!(
             "GET /d/?archive=zip HTTP/1.1\r\nHost: t\r\n{lines}\r\n"
         ));
-        dir.write_private("access.toml", rules);
-        reread(&server);
+        revise(&server, rules);
         let status = raw.head().status;
         assert!(status == expected || status == 200, "{status}");
     }
@@ -253,8 +219,7 @@ fn an_archive_breaks_off_where_the_right_to_read_is_revoked() {
         ));
         assert_eq!(raw.head().status, 200);
         raw.take(1_000_000);
-        dir.write_private("access.toml", &rules);
-        reread(&server);
+        revise(&server, &rules);
         let rest = raw.rest();
         let end = &rest[rest.len() - 100..];
         assert!(!end.ends_with(b"0\r\n\r\n"), "an end");
@@ -291,12 +256,10 @@ fn a_right_that_is_revoked_ends_with_the_next_member() {
     ] {
         dir.clear();
         let mut raw = send();
-        dir.write_private("access.toml", &rules);
-        reread(&server);
+        revise(&server, &rules);
         raw.send(&whole[1024..]);
         assert_eq!(raw.answer().status, status);
         assert!(dir.get("d/in/b").is_none());
-        dir.write_private("access.toml", &policy());
-        reread(&server);
+        revise(&server, &policy());
     }
 }

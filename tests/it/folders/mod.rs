@@ -1,15 +1,14 @@
 //! Proves that folders are things of their own: made, kept, listed, and removed with all that is below them.
 
+mod administrators;
+mod index;
 mod kept;
 mod listed;
 mod made;
 mod mounts;
 mod removed;
 
-use sha2::{Digest as _, Sha256};
-
 use crate::support::prelude::*;
-use crate::support::s3::hex;
 
 const DEEP: &str = "Depth: infinity\r\n";
 
@@ -39,19 +38,3 @@ fn report(answer: &Response) -> (u64, u64, Vec<String>) {
 fn is_there(server: &TestServer, folder: &str) -> bool {
     server.dir.file(folder).is_dir()
 }
-
-/// The field by which the owner of all values is known.
-pub(crate) fn of_owner() -> String {
-    format!("Authorization: Bearer {TOKEN}\r\n")
-}
-
-/// The file of rules by which the owner may do this with all values.
-pub(crate) fn rules_of_owner(may: &str) -> String {
-    let digest = hex(&Sha256::digest(TOKEN));
-    format!(
-        "[[subject]]\nname = \"owner\"\ntoken = \"sha256:{digest}\"\n\
-         [[rule]]\nwho = [\"owner\"]\nprefix = \"\"\nmay = [{may}]\n"
-    )
-}
-
-const TOKEN: &str = "dst_owner-0123456789abcdef0123456789abcdef";

@@ -1,7 +1,7 @@
 //! DELETE of a folder: with all that is below it, and what stays.
 
-use super::{DEEP, is_there, make, of_owner, remove, report, rules_of_owner};
-use crate::access::reread;
+use super::{DEEP, is_there, make, remove, report};
+use crate::support::policy::{bearer, one_who_may, revise, serve_on};
 use crate::support::prelude::*;
 
 #[test]
@@ -322,10 +322,8 @@ fn assert_it_ends(left: impl Fn() -> usize) {
 fn a_right_that_is_revoked_while_the_body_is_on_the_way_is_gone() {
     directory_only!("folders of the directory");
     let dir = DataDir::temporary();
-    let rules = |may| dir.write_private("access.toml", &rules_of_owner(may));
-    let all = "\"read\", \"write\", \"create\", \"list\", \"delete\"";
-    let path = rules(all);
-    let server = Launch::new(&["--access", &path]).on(&dir).start();
+    let all = one_who_may("ann", &["read", "write", "create", "list", "delete"]);
+    let server = serve_on(&dir, &all, &[]);
     for key in ["a/k", "k"] {
         dir.place(key, "v");
     }
@@ -340,7 +338,7 @@ fn a_right_that_is_revoked_while_the_body_is_on_the_way_is_gone() {
     for request in requests {
         let to = if request.ends_with('/') { "/c/" } else { "/c" };
         let mut raw = server.connect();
-        let lines = format!("{DEEP}Destination: {to}\r\n{}", of_owner());
+        let lines = format!("{DEEP}Destination: {to}\r\n{}", bearer("ann"));
         let len = if request.starts_with("MKCOL") {
             "Transfer-Encoding: chunked"
         } else {
@@ -350,12 +348,10 @@ fn a_right_that_is_revoked_while_the_body_is_on_the_way_is_gone() {
             "{request} HTTP/1.1\r\nHost: t\r\n{lines}{len}\r\nExpect: 100-continue\r\n\r\n"
         ));
         assert_eq!(raw.head().status, 100, "{request}");
-        rules("\"metrics\"");
-        reread(&server);
+        revise(&server, &one_who_may("ann", &["metrics"]));
         assert_eq!(raw.ask("0\r\n\r\n").status, 403, "{request}");
         dir.assert_holds(&["a/k", "k"]);
-        rules(all);
-        reread(&server);
+        revise(&server, &all);
     }
 }
 
@@ -382,21 +378,17 @@ fn a_client_that_leaves_ends_it() {
 fn a_right_that_is_revoked_ends_it() {
     directory_only!("folders of the directory");
     let dir = DataDir::in_memory();
-    let rules = |may| dir.write_private("access.toml", &rules_of_owner(may));
-    let path = rules("\"list\", \"delete\"");
-    let server = Launch::new(&["--threads", "1", "--access", &path])
-        .on(&dir)
-        .start();
+    let policy = one_who_may("ann", &["list", "delete"]);
+    let server = serve_on(&dir, &policy, &["--threads", "1"]);
     let count = scaled(8_000, 20_000);
     for n in 0..count {
         dir.place(&format!("f/{:02}/{n:05}", n % 50), "v");
     }
-    let lines = format!("{DEEP}{}", of_owner());
+    let lines = format!("{DEEP}{}", bearer("ann"));
     let refused = thread::scope(|scope| {
         let removing = scope.spawn(|| server.request("DELETE", "/f/", &lines, b""));
         eventually("some of it went", || dir.names().len() < count);
-        rules("\"list\"");
-        reread(&server);
+        revise(&server, &one_who_may("ann", &["list"]));
         removing.join().expect("an answer")
     });
     let left = dir.names().len();

@@ -1,5 +1,6 @@
 //! The protocol: statuses, fields and framing, and that no setting changes them.
 
+mod closing;
 mod contract;
 mod dispatch;
 mod folders;
@@ -13,6 +14,7 @@ mod page;
 mod pipelining;
 mod preconditions;
 mod protocol;
+mod requests;
 mod rfc_compliance;
 mod takeover;
 

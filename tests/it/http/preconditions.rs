@@ -4,7 +4,7 @@
 
 use httpdate::{fmt_http_date, parse_http_date};
 
-use crate::folders::{of_owner, rules_of_owner};
+use crate::support::policy::{bearer, one_who_may, serve_on};
 use crate::support::prelude::*;
 
 /// RFC 9110, sections 13.1.3 and 13.1.4: to a change they are as absent, whoever asks, at every door.
@@ -16,9 +16,8 @@ fn what_is_no_condition_of_a_change_takes_no_right_and_refuses_none() {
         "If-Modified-Since: Sat, 01 Jan 2050 00:00:00 GMT",
         "If-Unmodified-Since: garbage",
     ];
-    let lines = lines.map(|line| format!("{line}\r\n{}", of_owner()));
-    let path = dir.write_private("access.toml", &rules_of_owner("\"write\", \"delete\""));
-    let mut server = Launch::new(&["--access", &path]).on(&dir).start();
+    let lines = lines.map(|line| format!("{line}\r\n{}", bearer("ann")));
+    let mut server = serve_on(&dir, &one_who_may("ann", &["write", "delete"]), &[]);
     for lines in &lines {
         dir.place("k", "old");
         let put = server.request("PUT", "/k", lines, b"new");
@@ -34,9 +33,8 @@ fn what_is_no_condition_of_a_change_takes_no_right_and_refuses_none() {
         );
     }
     server.stop();
-    let all = "\"read\", \"list\", \"write\", \"delete\"";
-    dir.write_private("access.toml", &rules_of_owner(all));
-    let server = Launch::new(&["--access", &path]).on(&dir).start();
+    let all = one_who_may("ann", &["read", "list", "write", "delete"]);
+    let server = serve_on(&dir, &all, &[]);
     for lines in &lines {
         dir.place("a/k", "v");
         for (method, lines) in [

@@ -1,7 +1,7 @@
 //! Proves the behaviour on other kernels, on other file systems and as another user: strace injects the results of some
 //! system calls, setpriv drops the rights of root. A test that cannot run here says that it is left out.
 
-use crate::regressions::file_systems;
+use crate::put::file_systems;
 use crate::support::prelude::*;
 
 /// Which threads strace traces; it counts the calls of each thread separately.

@@ -3,13 +3,16 @@
 mod assets;
 mod command_line;
 mod config_file;
+mod containers;
 mod drain;
 mod handover;
 mod health;
 mod kernel;
 mod listeners;
 mod manual;
+mod options;
 mod process;
 mod reloads;
+mod replaced_directory;
 mod restart;
 mod shortages;

@@ -1,11 +1,8 @@
 //! COPY of a folder: value by value, after the rights to all.
 
 use super::send;
-use crate::access::reread;
-use crate::folders::{of_owner, rules_of_owner};
+use crate::support::policy::{bearer, one_who_may, revise, rule, serve_on, subject};
 use crate::support::prelude::*;
-use crate::support::s3::hex;
-use sha2::{Digest, Sha256};
 
 fn copy(server: &TestServer, from: &str, to: &str, lines: &str) -> Response {
     send(&mut server.connect(), "COPY", from, to, lines)
@@ -94,7 +91,6 @@ fn values_in_the_way_are_replaced_unless_overwrite_says_no() {
 
 #[test]
 fn where_one_right_to_one_key_is_missing_nothing_is_copied() {
-    let token = |name: &str| format!("dst_{name}-0123456789abcdef0123456789abcdef");
     // What each subject lacks.
     let subjects = [
         ("none", ""),
@@ -104,38 +100,31 @@ fn where_one_right_to_one_key_is_missing_nothing_is_copied() {
     ];
     let mut policy = String::new();
     for (name, lacks) in subjects {
-        let digest = hex(&Sha256::digest(token(name)));
-        let subject = format!("[[subject]]\nname = \"{name}\"\ntoken = \"sha256:{digest}\"\n");
-        policy.push_str(&subject);
-        let mut rule = |prefix: &str, right: &str| {
+        policy += &subject(name);
+        let mut allow = |prefix: &str, right: &str| {
             if (right, prefix) != (name, lacks) {
-                let rule = format!(
-                    "[[rule]]\nwho = [\"{name}\"]\nprefix = \"{prefix}\"\nmay = [\"{right}\"]\n"
-                );
-                policy.push_str(&rule);
+                policy += &rule(name, prefix, &[right]);
             }
         };
-        rule("from/", "list");
+        allow("from/", "list");
         for key in ["1", "2", "3"] {
-            rule(&format!("from/{key}"), "read");
-            rule(&format!("to/{key}"), "create");
+            allow(&format!("from/{key}"), "read");
+            allow(&format!("to/{key}"), "create");
         }
     }
     let dir = DataDir::temporary();
-    let path = dir.write_private("access.toml", &policy);
-    let server = Launch::new(&["--access", &path]).on(&dir).start();
+    let server = serve_on(&dir, &policy, &[]);
     for key in ["from/1", "from/2", "from/3"] {
         dir.place(key, "v");
     }
     for name in ["read", "create", "list"] {
-        let line = format!("Authorization: Bearer {}\r\n", token(name));
-        assert_eq!(copy(&server, "/from/", "/to/", &line).status, 403, "{name}");
+        let copied = copy(&server, "/from/", "/to/", &bearer(name));
+        assert_eq!(copied.status, 403, "{name}");
         dir.assert_holds(&["from/1", "from/2", "from/3"]);
     }
     assert_eq!(copy(&server, "/from/", "/to/", "").status, 401);
-    let line = format!("Authorization: Bearer {}\r\n", token("none"));
     dir.place("to/3", "old");
-    let copied = copy(&server, "/from/", "/to/", &line);
+    let copied = copy(&server, "/from/", "/to/", &bearer("none"));
     // Who may create and not replace leaves what is there.
     let left = vec!["from/3".to_owned()];
     assert_eq!((copied.status, report(&copied)), (409, (2, 1, left)));
@@ -215,14 +204,12 @@ fn a_name_at_or_below_a_value_is_refused_before_the_first_is_copied() {
 #[test]
 fn the_audit_log_tells_of_each_value_that_may_not_be_replaced() {
     let dir = DataDir::temporary();
-    let rules = rules_of_owner("\"list\", \"read\", \"create\"");
-    let path = dir.write_private("access.toml", &rules);
-    let args = ["--access", &path, "--audit-log", "--threads", "1"];
-    let mut server = Launch::new(&args).on(&dir).start();
+    let policy = one_who_may("ann", &["list", "read", "create"]);
+    let mut server = serve_on(&dir, &policy, &["--audit-log", "--threads", "1"]);
     for key in ["a/1", "a/2 x", "b/2 x"] {
         dir.place(key, key);
     }
-    let copied = copy(&server, "/a/", "/b/", &of_owner());
+    let copied = copy(&server, "/a/", "/b/", &bearer("ann"));
     assert_eq!((copied.status, report(&copied).0), (409, 1));
     server.stop();
     let told = server.logged("audit").into_iter();
@@ -376,20 +363,16 @@ fn siblings_are_siblings_in_the_copy_too() {
 fn a_right_that_is_revoked_ends_it() {
     directory_only!("many values");
     let dir = DataDir::temporary();
-    let all = rules_of_owner("\"list\", \"read\", \"create\"");
-    let path = dir.write_private("access.toml", &all);
-    let server = Launch::new(&["--threads", "1", "--access", &path])
-        .on(&dir)
-        .start();
+    let all = one_who_may("ann", &["list", "read", "create"]);
+    let server = serve_on(&dir, &all, &["--threads", "1"]);
     let count = scaled(8_000, 20_000);
     for n in 0..count {
         dir.place(&format!("f/{:02}/{n:05}", n % 50), "v");
     }
-    let line = of_owner();
+    let line = bearer("ann");
     let without_create = all.replace(", \"create\"", "");
     for (to, rules, status) in [("g", &*without_create, 403), ("h", "", 401)] {
-        dir.write_private("access.toml", &all);
-        reread(&server);
+        revise(&server, &all);
         let copied = || {
             let names = dir.names();
             let begins = |name: &&Vec<u8>| name.starts_with(to.as_bytes());
@@ -401,8 +384,7 @@ fn a_right_that_is_revoked_ends_it() {
             let server = &server;
             let copying = scope.spawn(move || copy(server, "/f/", &to, line));
             eventually("some of it is copied", || copied() > 0);
-            dir.write_private("access.toml", rules);
-            reread(server);
+            revise(server, rules);
             copying.join().expect("an answer")
         });
         let copied = copied();

@@ -2,8 +2,6 @@
 
 use super::{etag, send};
 use crate::support::prelude::*;
-use crate::support::s3::hex;
-use sha2::{Digest, Sha256};
 
 const MODES: [&[&str]; 3] = [
     &[],
@@ -237,45 +235,6 @@ fn of_two_folders_the_name_that_is_wrong_is_told() {
         ask("/a/k", "/-/x").says(400, "Destination");
     }
     server.dir.assert_holds(&["a/k"]);
-}
-
-/// A right that holds for a part alone, at either end, moves nothing.
-#[test]
-fn it_takes_the_rights_to_all_that_could_be_below_either_end() {
-    directory_only!("moves of folders");
-    let names = ["read", "delete", "list", "create"];
-    let token = |name: &str| format!("dst_{name}-0123456789abcdef0123456789abcdef");
-    let mut policy = String::new();
-    // A subject for each set of rights that hold for all, where the others hold for one key.
-    for set in 0..16 {
-        let name = format!("s{set}");
-        let digest = hex(&Sha256::digest(token(&name)));
-        let subject = format!("[[subject]]\nname = \"{name}\"\ntoken = \"sha256:{digest}\"\n");
-        policy.push_str(&subject);
-        for (n, right) in names.iter().enumerate() {
-            let end = if *right == "create" { "to/" } else { "from/" };
-            let part = if set >> n & 1 == 1 { "" } else { "k" };
-            let rule = format!(
-                "[[rule]]\nwho = [\"{name}\"]\nprefix = \"{end}{part}\"\nmay = [\"{right}\"]\n"
-            );
-            policy.push_str(&rule);
-        }
-    }
-    let dir = DataDir::temporary();
-    let path = dir.write_private("access.toml", &policy);
-    let server = Launch::new(&["--access", &path]).on(&dir).start();
-    for set in 0..16 {
-        for key in ["from/k", "from/other"] {
-            dir.place(key, "v");
-        }
-        let line = format!("Authorization: Bearer {}\r\n", token(&format!("s{set}")));
-        let answer = shift(&server, "/from/", "/to/", &line);
-        let is_allowed = set == 15;
-        assert_eq!(answer.status, if is_allowed { 201 } else { 403 }, "{set}");
-        let end = if is_allowed { "to" } else { "from" };
-        dir.assert_holds(&[&format!("{end}/k"), &format!("{end}/other")]);
-    }
-    assert_eq!(shift(&server, "/to/", "/from/", "").status, 401);
 }
 
 #[test]

@@ -1,48 +1,31 @@
 //! Proves by an oracle that knows the rules alone that a MOVE takes the rights of a GET and a DELETE at its source and of a PUT at its
-//! destination, and a COPY those of a GET and a PUT; and that what a client may not read is not told.
-
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use sha2::{Digest, Sha256};
+//! destination, and a COPY those of a GET and a PUT; that a folder takes those to all that could be below it; and that what a client may
+//! not read is not told.
 
 use super::send;
+use crate::support::policy::{basic, bearer, in_set, rule, serve_on, subject, token};
 use crate::support::prelude::*;
-use crate::support::s3::hex;
 
 /// The rights that the subject of a number has to one end: a bit for each of these.
 const RIGHTS: [&str; 4] = ["read", "create", "write", "delete"];
 
-fn token(name: &str) -> String {
-    format!("dst_{name}-0123456789abcdef0123456789abcdef")
-}
-
-/// The rights that `bits` stand for.
-fn rights(bits: usize) -> Vec<&'static str> {
-    let has = |n: &usize| bits & (1 << n) != 0;
-    (0..RIGHTS.len()).filter(has).map(|n| RIGHTS[n]).collect()
-}
+/// The same where a folder moves.
+const OF_FOLDERS: [&str; 4] = ["read", "delete", "list", "create"];
 
 /// Where each subject has which rights: `from` to keys below `from/`, `to` to keys below `to/`.
 fn policy() -> String {
     let mut text = String::new();
-    for from in 0..16 {
-        for to in 0..16 {
-            let name = format!("s{from}-{to}");
-            let digest = hex(&Sha256::digest(token(&name)));
-            let subject = format!("[[subject]]\nname = \"{name}\"\ntoken = \"sha256:{digest}\"\n");
-            text.push_str(&subject);
-            for (prefix, bits) in [("from/", from), ("to/", to)] {
-                if bits > 0 {
-                    let may = rights(bits);
-                    let rule = format!(
-                        "[[rule]]\nwho = [\"{name}\"]\nprefix = \"{prefix}\"\nmay = {may:?}\n"
-                    );
-                    text.push_str(&rule);
-                }
-            }
-        }
+    for (from, to) in pairs() {
+        let name = format!("s{from}-{to}");
+        text += &subject(&name);
+        text += &rule(&name, "from/", &in_set(&RIGHTS, from));
+        text += &rule(&name, "to/", &in_set(&RIGHTS, to));
     }
     text
+}
+
+fn pairs() -> impl Iterator<Item = (usize, usize)> {
+    (0..16).flat_map(|from| (0..16).map(move |to| (from, to)))
 }
 
 /// What the rules say of a request by one that has these rights.
@@ -71,72 +54,98 @@ fn expected(method: &str, from: &[&str], to: &[&str], is_there: bool, lines: &st
 fn both_ends_take_the_rights_that_their_parts_take() {
     directory_only!("moves");
     let dir = DataDir::temporary();
-    let path = dir.write_private("access.toml", &policy());
-    let server = Launch::new(&["--access", &path]).on(&dir).start();
+    let server = serve_on(&dir, &policy(), &[]);
     let mut raw = server.connect();
+    let conditions = ["", "Overwrite: F\r\n", "Destination-If-Match: *\r\n"];
+    let cases = ["MOVE", "COPY"].map(|method| conditions.map(|lines| (method, lines)));
     let mut asked = 0;
-    for from in 0..16 {
-        for to in 0..16 {
-            let name = format!("s{from}-{to}");
-            for method in ["MOVE", "COPY"] {
-                for is_there in [false, true] {
-                    for lines in ["", "Overwrite: F\r\n", "Destination-If-Match: *\r\n"] {
-                        dir.place("from/k", "v");
-                        dir.remove("to/k");
-                        if is_there {
-                            dir.place("to/k", "old");
-                        }
-                        let proof = format!("{lines}Authorization: Bearer {}\r\n", token(&name));
-                        let answer = send(&mut raw, method, "/from/k", "/to/k", &proof);
-                        let told = expected(method, &rights(from), &rights(to), is_there, lines);
-                        let case = format!(
-                            "{method} {:?} {:?} {is_there} {lines:?}",
-                            rights(from),
-                            rights(to)
-                        );
-                        assert_eq!(answer.status, told, "{case}");
-                        let is_made = answer.status < 300;
-                        assert_eq!(
-                            dir.get("to/k").is_some_and(|value| value == b"v"),
-                            is_made,
-                            "{case}"
-                        );
-                        assert_eq!(
-                            dir.get("from/k").is_some(),
-                            !(is_made && method == "MOVE"),
-                            "{case}"
-                        );
-                        asked += 1;
-                    }
-                }
+    for (from, to) in pairs() {
+        let proof = bearer(&format!("s{from}-{to}"));
+        let (from, to) = (in_set(&RIGHTS, from), in_set(&RIGHTS, to));
+        for ((method, lines), is_there) in cases
+            .iter()
+            .flatten()
+            .flat_map(|case| [(case, false), (case, true)])
+        {
+            dir.place("from/k", "v");
+            dir.remove("to/k");
+            if is_there {
+                dir.place("to/k", "old");
             }
+            let answer = send(
+                &mut raw,
+                method,
+                "/from/k",
+                "/to/k",
+                &format!("{lines}{proof}"),
+            );
+            let told = expected(method, &from, &to, is_there, lines);
+            let case = format!("{method} {from:?} {to:?} {is_there} {lines:?}");
+            assert_eq!(answer.status, told, "{case}");
+            let is_made = answer.status < 300;
+            let is_at_its_end = dir.get("to/k").is_some_and(|value| value == b"v");
+            assert_eq!(is_at_its_end, is_made, "{case}");
+            let stays = !(is_made && *method == "MOVE");
+            assert_eq!(dir.get("from/k").is_some(), stays, "{case}");
+            asked += 1;
         }
     }
     say(&format!("{asked} requests answered as the rules say"));
+}
+
+/// Of the rights to a folder, those in the set are to all that could be below it, and the others to one key alone.
+#[test]
+fn a_folder_takes_the_rights_to_all_that_could_be_below_either_end() {
+    directory_only!("moves of folders");
+    let mut policy = String::new();
+    for set in 0..16 {
+        let name = format!("s{set}");
+        policy += &subject(&name);
+        for right in OF_FOLDERS {
+            let end = if right == "create" { "to/" } else { "from/" };
+            let to_all = in_set(&OF_FOLDERS, set).contains(&right);
+            let part = if to_all { "" } else { "k" };
+            policy += &rule(&name, &format!("{end}{part}"), &[right]);
+        }
+    }
+    let dir = DataDir::temporary();
+    let server = serve_on(&dir, &policy, &[]);
+    let mut raw = server.connect();
+    let mut shift = |from, to, lines: &str| send(&mut raw, "MOVE", from, to, lines).status;
+    for set in 0..16 {
+        for key in ["from/k", "from/other"] {
+            dir.place(key, "v");
+        }
+        let is_allowed = set == 15;
+        let (status, end) = if is_allowed {
+            (201, "to")
+        } else {
+            (403, "from")
+        };
+        let has = in_set(&OF_FOLDERS, set);
+        let answered = shift("/from/", "/to/", &bearer(&format!("s{set}")));
+        assert_eq!(answered, status, "{has:?}");
+        dir.assert_holds(&[&format!("{end}/k"), &format!("{end}/other")]);
+    }
+    assert_eq!(shift("/to/", "/from/", ""), 401);
 }
 
 #[test]
 fn a_value_that_may_not_be_read_is_not_told_apart_from_none() {
     directory_only!("moves");
     let dir = DataDir::temporary();
-    let path = dir.write_private("access.toml", &policy());
-    let server = Launch::new(&["--access", &path]).on(&dir).start();
+    let server = serve_on(&dir, &policy(), &[]);
     dir.place("from/there", "v");
     let mut raw = server.connect();
-    let proof = format!("Authorization: Bearer {}\r\n", token("s14-15"));
+    let mut ask = |method, from, proof: &str| send(&mut raw, method, from, "/to/k", proof).status;
     for method in ["MOVE", "COPY"] {
         for key in ["/from/there", "/from/absent"] {
-            assert_eq!(send(&mut raw, method, key, "/to/k", &proof).status, 403);
+            assert_eq!(ask(method, key, &bearer("s14-15")), 403, "{method} {key}");
         }
     }
-    let anonymous = send(&mut raw, "MOVE", "/from/there", "/to/k", "");
-    assert_eq!(anonymous.status, 401);
-    let basic = STANDARD.encode(format!("x:{}", token("s15-15")));
-    let line = format!("Authorization: Basic {basic}\r\n");
-    assert_eq!(
-        send(&mut raw, "MOVE", "/from/absent", "/to/k", &line).status,
-        404
-    );
+    assert_eq!(ask("MOVE", "/from/there", ""), 401);
+    let by_password = basic("x", &token("s15-15"));
+    assert_eq!(ask("MOVE", "/from/absent", &by_password), 404);
 }
 
 /// The rule that says what one is answered who may create and not replace.
@@ -144,25 +153,16 @@ fn a_value_that_may_not_be_read_is_not_told_apart_from_none() {
 fn the_rule_for_a_key_that_has_a_value_holds_for_the_destination() {
     directory_only!("moves");
     let dir = DataDir::temporary();
-    let digest = hex(&Sha256::digest(token("ann")));
-    let policy = format!(
-        "[[subject]]\nname = \"ann\"\ntoken = \"sha256:{digest}\"\n\
-         [[rule]]\nwho = [\"ann\"]\nprefix = \"from/\"\nmay = [\"read\", \"delete\"]\n\
-         [[rule]]\nwho = [\"ann\"]\nprefix = \"to/\"\nmay = [\"create\"]\nexisting = 409\n"
-    );
-    let path = dir.write_private("access.toml", &policy);
-    let server = Launch::new(&["--access", &path]).on(&dir).start();
+    let rules = rule("ann", "from/", &["read", "delete"]) + &rule("ann", "to/", &["create"]);
+    let policy = subject("ann") + &rules + "existing = 409\n";
+    let server = serve_on(&dir, &policy, &[]);
     dir.place("from/k", "v");
     dir.place("to/k", "old");
     let mut raw = server.connect();
-    let proof = format!("Authorization: Bearer {}\r\n", token("ann"));
+    let mut ask = |method, to| send(&mut raw, method, "/from/k", to, &bearer("ann")).status;
     for method in ["COPY", "MOVE"] {
-        let refused = send(&mut raw, method, "/from/k", "/to/k", &proof);
-        assert_eq!(refused.status, 409, "{method}");
+        assert_eq!(ask(method, "/to/k"), 409, "{method}");
     }
-    assert_eq!(
-        send(&mut raw, "MOVE", "/from/k", "/to/new", &proof).status,
-        201
-    );
+    assert_eq!(ask("MOVE", "/to/new"), 201);
     assert_eq!(dir.read("to/k"), b"old");
 }

@@ -5,3 +5,4 @@ mod admin;
 mod health;
 mod logs;
 mod metrics;
+mod unwritable_logs;

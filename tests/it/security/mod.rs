@@ -2,6 +2,7 @@
 
 mod attacks;
 pub(crate) mod browsers;
+mod explained;
 mod exposure;
 mod planted_files;
 mod planted_folders;

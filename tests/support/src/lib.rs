@@ -14,6 +14,7 @@ mod http2;
 mod lines;
 mod metrics;
 mod mount;
+pub mod policy;
 pub mod prelude;
 mod proc;
 mod proxy;

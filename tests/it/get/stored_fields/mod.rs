@@ -9,6 +9,7 @@ use crate::support::prelude::*;
 mod answered;
 mod kept;
 mod named;
+mod restores;
 
 const NAME: &str = "user.data-server.fields";
 
