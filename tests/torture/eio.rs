@@ -201,8 +201,7 @@ fn a_value_whose_end_cannot_be_read_is_cut_off_there() {
     let begun = server.request("GET", "/k", &range, b"");
     assert!(begun.body == value[..BEGUN], "{}", begun.status);
     disk.fail_reads(true);
-    let mut connection = server.connect();
-    connection.send("GET /k HTTP/1.1\r\nHost: t\r\n\r\n");
+    let mut connection = server.begin("GET", "/k", "");
     let answer = connection.head();
     assert_eq!((answer.status, answer.length()), (200, SIZE), "{answer:?}");
     let body = connection.rest();

@@ -267,10 +267,7 @@ fn assert_has_no_secret(format: &str) {
             let query = format!("/a?token={wrong_token}");
             for target in ["/a", "/boom", "/-/metrics", "/", &query, &link, &bad_link] {
                 // By hand: some are refused before they are read whole.
-                let mut connection = server.connect();
-                connection.send(format!(
-                    "{method} {target} HTTP/1.1\r\nHost: t\r\n{lines}\r\n"
-                ));
+                let mut connection = server.begin(method, target, lines);
                 statuses.push(connection.answer().status);
             }
         }

@@ -160,9 +160,7 @@ fn a_request_of_any_kind_waits_for_its_password() {
     assert!(server.request("GET", "/long", &line(1), b"").body == value);
     let mut connection = server.connect();
     let lines = line(2) + "Expect: 100-continue\r\n";
-    connection.send(format!(
-        "PUT /short HTTP/1.1\r\nHost: t\r\n{lines}Content-Length: 5\r\n\r\n"
-    ));
+    connection.begin("PUT", "/short", &format!("{lines}Content-Length: 5\r\n"));
     assert_eq!(connection.head().status, 100);
     connection.send("value");
     assert_eq!(connection.answer().status, 200);
@@ -251,8 +249,7 @@ fn a_guess_counts_and_is_checked_alone_when_its_client_has_left() {
                 assert_eq!(guesser.get("-/healthz").status, 200);
                 drop(asked.expect("a stream"));
             } else {
-                let mut guesser = server.connect();
-                guesser.send(format!("GET /key HTTP/1.1\r\nHost: t\r\n{guess}\r\n"));
+                let guesser = server.begin("GET", "/key", &guess);
                 let found = ask(&mut ann, "GET", "/key", &bearer("ann"), b"").status;
                 assert_eq!(found, 404);
                 guesser.reset();

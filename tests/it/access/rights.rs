@@ -2,6 +2,7 @@
 //! oracle that knows the rules alone.
 
 use super::{bearer, rule, serve, subject};
+use crate::support::policy::in_set;
 use crate::support::prelude::*;
 
 const RIGHTS: [&str; 8] = [
@@ -266,21 +267,15 @@ fn folders_are_made_and_removed_as_the_rules_say() {
     const SET: [&str; 5] = ["read", "create", "write", "delete", "list"];
     directory_only!("folders of the directory");
     let name = |set: usize| format!("set{set}");
-    let of = |set: usize| {
-        let has = SET.iter().enumerate().filter(|(n, _)| set >> n & 1 == 1);
-        has.map(|(_, right)| *right).collect::<Vec<_>>()
-    };
     let mut policy = String::from("realm = \"tests\"\n");
     for set in 0..1 << SET.len() {
         policy += &subject(&name(set));
-        if set > 0 {
-            policy += &rule(&name(set), "in/", &of(set));
-        }
+        policy += &rule(&name(set), "in/", &in_set(&SET, set));
     }
     let server = serve(&policy, &[]);
     let (dir, mut asked) = (&server.dir, 0);
     for set in 0..1 << SET.len() {
-        let rights = of(set);
+        let rights = in_set(&SET, set);
         let may_make = rights.contains(&"create") || rights.contains(&"write");
         let may_remove = rights.contains(&"delete") && rights.contains(&"list");
         for (method, target, lines, is_in, good) in [

@@ -129,8 +129,7 @@ fn a_folder_that_cannot_be_read_ends_the_archive() {
         assert_eq!(read(&get("/other/?archive=tar").body).len(), 1);
         assert_eq!(read(&get("/d/?archive=tar&files=a").body).len(), 1);
         if !is_http2() {
-            let mut raw = server.connect();
-            raw.send("GET /many/?archive=tar HTTP/1.1\r\nHost: t\r\n\r\n");
+            let mut raw = server.begin("GET", "/many/?archive=tar", "");
             assert_eq!(raw.head().status, 200);
             let rest = raw.rest();
             assert!(
@@ -329,9 +328,7 @@ fn an_archive_of_a_value_that_cannot_be_read_breaks_off() {
         server.store("d/b", pattern(1, 40_000_000));
         server.store("d/c", "last");
         let mut raw = Raw::connect_narrow(server.addr);
-        raw.send(format!(
-            "GET /d/?archive={format} HTTP/1.1\r\nHost: t\r\n\r\n"
-        ));
+        raw.begin("GET", &format!("/d/?archive={format}"), "");
         assert_eq!(raw.head().status, 200);
         raw.take(1_000_000);
         server.dir.set_len("d/b", 1000);

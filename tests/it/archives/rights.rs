@@ -193,9 +193,7 @@ fn a_right_that_is_revoked_before_the_first_byte_is_refused_as_a_get() {
         revise(&server, &policy());
         let mut raw = server.connect();
         let lines = bearer(3);
-        raw.send(format!(
-            "GET /d/?archive=zip HTTP/1.1\r\nHost: t\r\n{lines}\r\n"
-        ));
+        raw.begin("GET", "/d/?archive=zip", &lines);
         revise(&server, rules);
         let status = raw.head().status;
         assert!(status == expected || status == 200, "{status}");
@@ -214,9 +212,7 @@ fn an_archive_breaks_off_where_the_right_to_read_is_revoked() {
         dir.place("d/in/c", "of others");
         let mut raw = Raw::connect_narrow(server.addr);
         let lines = bearer(15);
-        raw.send(format!(
-            "GET /d/?archive=tar HTTP/1.1\r\nHost: t\r\n{lines}\r\n"
-        ));
+        raw.begin("GET", "/d/?archive=tar", &lines);
         assert_eq!(raw.head().status, 200);
         raw.take(1_000_000);
         revise(&server, &rules);

@@ -117,11 +117,8 @@ fn an_end_that_no_value_can_have_is_refused_before_the_body() {
             "bad x-delete-after",
         ),
     ] {
-        let mut raw = server.connect();
-        raw.send(format!(
-            "PUT /k HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: 500000\r\n\
-             Accept: application/problem+json\r\n{lines}\r\n\r\n"
-        ));
+        let lines = format!("Accept: application/problem+json\r\n{lines}\r\n");
+        let mut raw = server.ask_to_put("k", 500_000, &lines);
         let got = raw.answer();
         got.says(400, why);
         got.says(400, "bad-field");

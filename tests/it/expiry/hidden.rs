@@ -69,8 +69,7 @@ fn a_value_ends_in_the_cache_and_a_reader_that_has_begun_goes_on() {
     let lines = format!("X-Delete-At: {}\r\n", now() + 3);
     server.store_as("large", &lines, &large);
     server.store_as("small", &lines, b"v");
-    let mut slow = server.connect();
-    slow.send("GET /large HTTP/1.1\r\nHost: t\r\n\r\n");
+    let mut slow = server.begin("GET", "/large", "");
     let head = slow.head();
     assert_eq!((head.status, head.length()), (200, large.len()));
     let mut raw = server.connect();

@@ -20,11 +20,7 @@ fn with_keys(keys: usize, args: &[&str]) -> TestServer {
 }
 
 fn ask(server: &TestServer, query: &str) -> Raw {
-    let mut raw = server.connect();
-    raw.send(format!(
-        "GET /{query} HTTP/1.1\r\nHost: t\r\nAccept: text/plain\r\n\r\n"
-    ));
-    raw
+    server.begin("GET", &format!("/{query}"), "Accept: text/plain\r\n")
 }
 
 fn keys(raw: &mut Raw) -> Vec<String> {

@@ -365,8 +365,7 @@ fn a_client_that_leaves_ends_it() {
     for n in 0..count {
         server.dir.place(&format!("f/{:02}/{n:05}", n % 50), "v");
     }
-    let mut raw = server.connect();
-    raw.send(format!("DELETE /f/ HTTP/1.1\r\nHost: t\r\n{DEEP}\r\n"));
+    let raw = server.begin("DELETE", "/f/", DEEP);
     let left = || server.dir.names().len();
     eventually("some of it went", || left() < count);
     raw.reset();
@@ -407,8 +406,7 @@ fn a_client_that_leaves_ends_the_removal_of_folders_too() {
     for n in 0..count {
         fs::create_dir_all(server.dir.file(format!("f/{n}/x"))).expect("folders");
     }
-    let mut raw = server.connect();
-    raw.send(format!("DELETE /f/ HTTP/1.1\r\nHost: t\r\n{DEEP}\r\n"));
+    let raw = server.begin("DELETE", "/f/", DEEP);
     let left = || fs::read_dir(server.dir.file("f")).map_or(0, Iterator::count);
     eventually("some of it went", || left() < count);
     raw.reset();
@@ -428,8 +426,7 @@ fn a_kill_leaves_values_whole_or_gone_and_the_folder_is_removed_by_the_next() {
                 dir.place(&format!("f/{:02}/{n:03}", n % 7), &value);
             }
             assert!(matches!(make(&server, "f/stays"), 201 | 405));
-            let mut raw = server.connect();
-            raw.send(format!("DELETE /f/ HTTP/1.1\r\nHost: t\r\n{DEEP}\r\n"));
+            let _removing = server.begin("DELETE", "/f/", DEEP);
             eventually("some of it went", || dir.names().len() < 300);
             server.kill();
             let server = Launch::new(way).on(&dir).start();

@@ -218,7 +218,9 @@ fn an_empty_value_has_no_range_but_can_be_read() {
         bytes=0-0 ; 200
         bytes=-0 ; 416
         bytes=1- ; 416
+        bytes=5-9 ; 416
         bytes=-1 ; 200
+        bytes=-99999 ; 200
         bytes=0-,-5 ; 200",
     ) {
         let got = get(&mut server.connect(), "empty", range);

@@ -93,6 +93,10 @@ const READS: &[(&str, u16)] = &[
     ("If-Match: E\r\nIf-Unmodified-Since: PAST", 200),
     ("If-Match: \"x\"\r\nIf-Unmodified-Since: M", 412),
     ("If-None-Match: \"x\"\r\nIf-Modified-Since: M", 200),
+    ("If-None-Match: bad\r\nIf-Modified-Since: M", 200),
+    ("If-Match: \"x\"\r\nIf-None-Match: E", 412),
+    ("If-Match: E\r\nIf-None-Match: E", 304),
+    ("If-Match: E\r\nIf-Modified-Since: M", 304),
     ("If-None-Match: E\r\nIf-Modified-Since: PAST", 304),
     ("If-Unmodified-Since: PAST\r\nIf-None-Match: E", 412),
     // 13.2.2: a range is evaluated last.
@@ -161,6 +165,7 @@ const WRITES: &str = r#"
     If-None-Match: * ; 412 412 200 404
     If-None-Match: E ; 412 412 200 404
     If-None-Match: W/E ; 412 412 200 404
+    If-None-Match: *|If-None-Match: E ; 412 412 412 404
     If-None-Match: "x" ; 200 200 200 404
     If-Unmodified-Since: M ; 200 200 200 404
     If-Unmodified-Since: PAST ; 412 412 200 404
@@ -228,10 +233,8 @@ fn a_failed_condition_is_412_before_the_body_is_read() {
         &format!("If-None-Match: {tag}"),
     ] {
         for framing in ["Content-Length: 1000000", "Transfer-Encoding: chunked"] {
-            let mut raw = server.connect();
-            raw.send(format!(
-                "PUT /k HTTP/1.1\r\nHost: t\r\n{framing}\r\nExpect: 100-continue\r\n{condition}\r\n\r\n"
-            ));
+            let lines = format!("{framing}\r\nExpect: 100-continue\r\n{condition}\r\n");
+            let mut raw = server.begin("PUT", "/k", &lines);
             let got = raw.answer();
             assert_eq!(got.status, 412, "{condition} {framing}: no 100 Continue");
             raw.assert_closed();
@@ -270,10 +273,7 @@ fn a_condition_that_fails_during_the_upload_is_412_at_commit() {
                 "" => "If-None-Match: *".to_owned(),
                 tag => format!("If-Match: {tag}"),
             };
-            let mut raw = server.connect();
-            raw.send(format!(
-                "PUT /k HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\nExpect: 100-continue\r\n{condition}\r\n\r\n"
-            ));
+            let mut raw = server.ask_to_put("k", length, &format!("{condition}\r\n"));
             assert_eq!(raw.head().status, 100, "{what}: holds at the head");
             raw.send(vec![b'x'; length - 1]);
             change(&mut other);

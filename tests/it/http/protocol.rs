@@ -53,9 +53,8 @@ fn an_accepted_upload_gets_100_continue_before_it_is_read() {
     let server = TestServer::start(&[]);
     let mut connection = server.connect();
     for framing in ["Content-Length: 5", "Transfer-Encoding: chunked"] {
-        connection.send(format!(
-            "PUT /k HTTP/1.1\r\nHost: t\r\n{framing}\r\nExpect: 100-continue\r\n\r\n"
-        ));
+        let lines = format!("{framing}\r\nExpect: 100-continue\r\n");
+        connection.begin("PUT", "/k", &lines);
         assert_eq!(connection.head().status, 100, "{framing}");
         connection.send(if framing.starts_with('C') {
             "value"

@@ -72,8 +72,7 @@ fn a_file_system_without_unnamed_files_has_the_same_contract() {
     let mut server = under(&strace).start();
     assert_contract(&server);
 
-    let mut half = server.connect();
-    half.send("PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let mut half = server.begin("PUT", "/k", "Transfer-Encoding: chunked\r\n");
     half.send(chunked([&pattern(1, 600_000)[..]]));
     let dir = server.dir.clone();
     let staged = || fs::read_dir(dir.staging()).expect("staging").count();

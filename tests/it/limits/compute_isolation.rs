@@ -31,10 +31,8 @@ fn compute(server: &TestServer) -> (f64, f64) {
 
 /// The value arrives compressed and whole.
 fn assert_is_zipped(server: &TestServer, key: &str) {
-    let mut asking = server.connect();
-    asking.send(format!(
-        "GET /{key} HTTP/1.1\r\nHost: t\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n"
-    ));
+    let lines = "Accept-Encoding: gzip\r\nConnection: close\r\n";
+    let mut asking = server.begin("GET", &format!("/{key}"), lines);
     assert_eq!(asking.head().must("content-encoding"), "gzip");
     assert!(asking.rest().ends_with(b"\r\n0\r\n\r\n"), "cut off");
 }
@@ -48,9 +46,7 @@ fn a_long_digest_yields_to_others_and_ends_with_its_client() {
     let endless = ask_for_endless(&server);
     eventually("it is being computed", || compute(&server).0 == 1.0);
     for _ in 0..3 {
-        let digest = server.connect().ask(format!(
-            "GET /small.txt HTTP/1.1\r\nHost: t\r\n{DIGEST}\r\n"
-        ));
+        let digest = server.request("GET", "/small.txt", DIGEST, b"");
         assert_eq!(digest.status, 200);
         assert!(digest.header("repr-digest").is_some());
         assert_is_zipped(&server, "small.txt");

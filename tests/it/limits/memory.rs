@@ -62,8 +62,7 @@ fn upload(server: &TestServer, key: usize, block: &[u8], all_are_here: &dyn Fn()
 }
 
 fn download(server: &TestServer, key: usize, block: &[u8], all_are_here: &dyn Fn()) {
-    let mut connection = server.connect();
-    connection.send(format!("GET /{key} HTTP/1.1\r\nHost: t\r\n\r\n"));
+    let mut connection = server.begin("GET", &format!("/{key}"), "");
     assert_eq!(connection.head().length(), size());
     all_are_here();
     let mut at = 0;

@@ -144,8 +144,7 @@ fn no_upload_goes_below_min_free() {
         "{text}"
     );
     // Nothing says how long it is: it is refused when it comes to the floor.
-    let mut chunks = server.connect();
-    chunks.send("PUT /chunks HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let mut chunks = server.begin("PUT", "/chunks", "Transfer-Encoding: chunked\r\n");
     let value = vec![0; 40 << 20];
     let _ = chunks.offer(crate::support::chunked(value.chunks(1 << 20)));
     assert_eq!(chunks.answer().status, 507);

@@ -38,8 +38,7 @@ fn nothing_stays_in_the_kernel_of_a_reader_that_is_cut() {
     http1_only!("the test beside it is over HTTP/2");
     let server = TestServer::start(&["--body-timeout", "1s"]);
     place_huge(&server);
-    let mut reader = server.connect();
-    reader.send("GET /huge HTTP/1.1\r\nHost: t\r\n\r\n");
+    let mut reader = server.begin("GET", "/huge", "");
     assert_eq!(reader.head().status, 200);
     assert_cut_whole(&server);
 }

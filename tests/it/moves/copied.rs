@@ -402,8 +402,7 @@ fn a_client_that_leaves_ends_it() {
     for n in 0..count {
         server.dir.place(&format!("f/{:02}/{n:05}", n % 50), "v");
     }
-    let mut raw = server.connect();
-    raw.send("COPY /f/ HTTP/1.1\r\nHost: t\r\nDestination: /g/\r\n\r\n");
+    let raw = server.begin("COPY", "/f/", "Destination: /g/\r\n");
     let copied = || server.dir.names().len() - count;
     eventually("some of it is copied", || copied() > 0);
     raw.reset();

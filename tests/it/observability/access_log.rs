@@ -136,8 +136,7 @@ fn server_timing_is_sent_with_the_option() {
         assert_eq!(found.len(), 1, "{name} in {field}");
         found[0].parse().expect("a number")
     };
-    let mut put = server.connect();
-    put.send("PUT /k HTTP/1.1\r\nHost: t\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n");
+    let mut put = server.begin("PUT", "/k", "Content-Length: 4\r\nExpect: 100-continue\r\n");
     assert_eq!(put.head().status, 100, "the request has begun");
     put.send("va");
     // The wait for a slow client does not count as time in the store.

@@ -62,10 +62,7 @@ fn a_name_without_a_digest_and_one_that_contradicts_a_field_are_refused_at_the_h
         (&right[1..], ""),
         (&right, &lines),
     ] {
-        let mut raw = server.connect();
-        raw.send(format!(
-            "PUT /cas/{name} HTTP/1.1\r\nHost: t\r\n{lines}Content-Length: 1\r\nExpect: 100-continue\r\n\r\n"
-        ));
+        let mut raw = server.ask_to_put(&format!("cas/{name}"), 1, lines);
         let answer = raw.answer();
         assert_eq!(answer.status, 400, "{name} {lines}");
         let said = answer.text();

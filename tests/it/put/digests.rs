@@ -106,10 +106,7 @@ fn digests_that_cannot_be_checked_and_malformed_fields_are_refused() {
         Digest: SHA-256=AAAA
         Content-MD5: AAAA";
     for [lines] in table(malformed) {
-        let mut raw = server.connect();
-        raw.send(format!(
-            "PUT /k HTTP/1.1\r\nHost: t\r\n{lines}\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n"
-        ));
+        let mut raw = server.ask_to_put("k", 1, &format!("{lines}\r\n"));
         assert_eq!(raw.answer().status, 400, "{lines}");
         server.dir.assert_holds(&[]);
     }
@@ -117,10 +114,8 @@ fn digests_that_cannot_be_checked_and_malformed_fields_are_refused() {
 
 /// A chunked upload with these lines in its head and behind its body.
 fn put_with_trailers(server: &TestServer, head: &str, trailers: &str, value: &[u8]) -> u16 {
-    let mut raw = server.connect();
-    raw.send(format!(
-        "PUT /k HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n{head}\r\n"
-    ));
+    let lines = format!("Transfer-Encoding: chunked\r\n{head}");
+    let mut raw = server.begin("PUT", "/k", &lines);
     raw.send(chunked(value.chunks(50_000)));
     raw.ask(format!("0\r\n{trailers}\r\n")).status
 }

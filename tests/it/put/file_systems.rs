@@ -9,11 +9,8 @@ fn mounted(program: Fuse) -> Option<Mount> {
 
 /// A PUT with these header lines.
 fn put_with(server: &TestServer, key: &str, lines: &str, value: &[u8]) -> Response {
-    let mut raw = server.connect();
-    let length = value.len();
-    raw.send(format!(
-        "PUT /{key} HTTP/1.1\r\nHost: t\r\n{lines}Content-Length: {length}\r\n\r\n"
-    ));
+    let lines = format!("{lines}Content-Length: {}\r\n", value.len());
+    let mut raw = server.begin("PUT", &format!("/{key}"), &lines);
     // The server reads only the beginning of a refused value.
     let _ = raw.offer(value);
     raw.answer()

@@ -33,11 +33,8 @@ fn after_many_new_names_an_existing_one_is_replaced() {
 
         row("conditional");
         let created = |key: &str| {
-            let line = "If-None-Match: *\r\n";
-            let mut raw = server.connect();
-            raw.send(format!(
-                "PUT /{key} HTTP/1.1\r\nHost: t\r\n{line}Content-Length: 3\r\n\r\n"
-            ));
+            let lines = "If-None-Match: *\r\nContent-Length: 3\r\n";
+            let mut raw = server.begin("PUT", &format!("/{key}"), lines);
             raw.ask("new").status
         };
         assert_eq!(created("by-hand"), 412);

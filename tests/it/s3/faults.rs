@@ -28,8 +28,7 @@ fn a_download_that_stalls_or_never_gets_a_byte_of_the_store_ends_behind_its_head
     for (key, fault) in [("k", Fault::StallAt(100_000)), ("l", Fault::CutAt(0))] {
         stub.bucket.place(key, &value);
         stub.fail("GET", key, fault.clone(), 100);
-        let mut raw = server.connect();
-        raw.send(format!("GET /{key} HTTP/1.1\r\nHost: t\r\n\r\n"));
+        let mut raw = server.begin("GET", &format!("/{key}"), "");
         assert_eq!(raw.head().status, 200);
         let mut body = Vec::new();
         raw.stream_to(LEN, &mut [0; 1 << 14], |piece| {

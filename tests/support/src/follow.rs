@@ -70,9 +70,7 @@ impl Events {
 
     #[track_caller]
     pub fn over(mut raw: Raw, query: &str, lines: &str) -> Self {
-        raw.send(format!(
-            "GET /-/watch{query} HTTP/1.1\r\nHost: t\r\n{lines}\r\n"
-        ));
+        raw.begin("GET", &format!("/-/watch{query}"), lines);
         let head = raw.head();
         assert_eq!(head.status, 200, "{head:?}");
         Self {

@@ -134,6 +134,14 @@ impl Raw {
         self.offer(bytes).expect("the server takes the bytes");
     }
 
+    /// Sends the head of a request with these lines, each ending in CRLF.
+    #[track_caller]
+    pub fn begin(&mut self, method: &str, target: &str, lines: &str) {
+        self.send(format!(
+            "{method} {target} HTTP/1.1\r\nHost: t\r\n{lines}\r\n"
+        ));
+    }
+
     /// Sends to a server that may have stopped listening.
     pub fn offer(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         self.stream.write_all(bytes.as_ref())

@@ -342,6 +342,21 @@ impl TestServer {
         Raw::connect(self.addr)
     }
 
+    /// A connection of its own on which a request has begun, with these header lines.
+    #[track_caller]
+    pub fn begin(&self, method: &str, target: &str, lines: &str) -> Raw {
+        let mut raw = self.connect();
+        raw.begin(method, target, lines);
+        raw
+    }
+
+    /// A connection of its own on which a PUT of so many bytes waits for 100 Continue.
+    #[track_caller]
+    pub fn ask_to_put(&self, key: &str, length: usize, lines: &str) -> Raw {
+        let waits = format!("Content-Length: {length}\r\nExpect: 100-continue\r\n{lines}");
+        self.begin("PUT", &format!("/{key}"), &waits)
+    }
+
     /// One request on a connection of its own.
     #[track_caller]
     pub fn ask(&self, method: &str, key: &str) -> Response {

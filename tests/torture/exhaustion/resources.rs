@@ -36,8 +36,7 @@ impl Resourced for Descriptors {
         busy.send("GET /cold HTTP/1.1\r\n");
         self.busy = Some(busy);
         limit(&server.proc(), Resource::Nofile, Some(3));
-        let mut waiting = server.connect();
-        waiting.send("GET /cold HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
+        let mut waiting = server.begin("GET", "/cold", "Connection: close\r\n");
         if self.rounds.is_multiple_of(10) {
             waiting.silent_for(LONG).expect("nobody is served");
         }

@@ -81,8 +81,7 @@ fn a_network_that_breaks_off_at_each_sixteenth_leaves_the_old_value() {
 
 /// How much of the value is received; `None` where none is.
 fn download(server: &TestServer, value: &[u8]) -> Option<usize> {
-    let mut raw = server.connect();
-    raw.send("GET /down HTTP/1.1\r\nHost: t\r\n\r\n");
+    let mut raw = server.begin("GET", "/down", "");
     let head = raw.head();
     if head.status != 200 {
         assert!(matches!(head.status, 502..=504), "{}", head.status);

@@ -84,8 +84,7 @@ fn upload(server: &TestServer, key: usize, len: usize, is_chunked: bool, here: &
 }
 
 fn download(server: &TestServer, key: &str, len: usize, here: &dyn Fn()) {
-    let mut raw = server.connect();
-    raw.send(format!("GET /{key} HTTP/1.1\r\nHost: t\r\n\r\n"));
+    let mut raw = server.begin("GET", &format!("/{key}"), "");
     assert_eq!(raw.head().length(), len);
     here();
     assert_eq!(raw.stream_to(len, &mut vec![0; BLOCK], |_| {}), len);

@@ -168,12 +168,9 @@ fn what_cannot_be_kept_is_refused_before_the_body_with_a_reason() {
             "400" => (400, "bad-field"),
             _ => (415, "content-coding"),
         };
-        let mut raw = server.connect();
         // The value is not sent: the answer comes without it.
-        raw.send(format!(
-            "PUT /k HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: 500000\r\n\
-             Accept: application/problem+json\r\n{lines}\r\n\r\n"
-        ));
+        let lines = format!("Accept: application/problem+json\r\n{lines}\r\n");
+        let mut raw = server.ask_to_put("k", 500_000, &lines);
         let got = raw.answer();
         got.says(status, reason);
         got.says(status, name);

@@ -127,10 +127,7 @@ fn what_cannot_be_kept_is_refused_before_the_body() {
         (&language, "longer than 2048 bytes together"),
         (&longer, "longer than 2048 bytes together"),
     ] {
-        let mut raw = server.connect();
-        raw.send(format!(
-            "PUT /k HTTP/1.1\r\nHost: t\r\n{lines}Content-Length: 1\r\nExpect: 100-continue\r\n\r\n"
-        ));
+        let mut raw = server.ask_to_put("k", 1, lines);
         let answer = raw.answer();
         assert_eq!(answer.status, 400, "{lines}");
         assert!(answer.text().contains(why), "{}", answer.text());

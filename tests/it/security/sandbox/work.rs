@@ -15,8 +15,7 @@ fn use_all(server: &TestServer) {
         server.store("a/b/c", &value);
         assert_eq!(server.get("a/b/c").body, value, "{len}");
     }
-    let mut raw = server.connect();
-    raw.send("PUT /chunked HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let mut raw = server.begin("PUT", "/chunked", "Transfer-Encoding: chunked\r\n");
     raw.send(chunked([&b"in "[..], b"pieces", b""]));
     assert_eq!(raw.answer().status, 200);
     let ask = |method: &str, path: &str, lines: &str, body: &[u8]| {
