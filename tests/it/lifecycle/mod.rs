@@ -13,3 +13,4 @@ mod process;
 mod reloads;
 mod restart;
 mod shortages;
+mod slow_links;
