@@ -7,39 +7,25 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
 
 use bytes::BytesMut;
 use hyper_util::rt::TokioIo;
-use rustix::io::ioctl_fionread;
-use rustix::net::{Shutdown, shutdown};
-use tokio::task::yield_now;
-use tokio::time::{Instant, sleep, timeout};
 
 use super::connection_limit::Permit;
-use super::connections::{Command, LINGER};
+use super::connections::Command;
+use super::ending::{self, Peer};
 use super::http1::{self, HyperIo, Next};
 use super::http2::{self, PREFACE};
 use super::reactor::{ConnectionContext, ConnectionError, Reactor};
 use super::socket::Socket;
 use super::socket_reader::SocketReader;
-use super::socket_writer::BURST;
 use super::tls::HTTP2;
 use super::{proxy_header, takeover};
 use crate::http::{Client, Stop};
-
-/// How long a client of HTTP/1 may go on sending a request that was refused (nginx: `lingering_time`).
-const LONGEST: Duration = Duration::from_secs(30);
-
-/// The most that is dropped of such a request, in bytes: 30 s at half a gigabit a second.
-const MOST_DROPPED: usize = 2 << 30;
-
-/// How long the server waits for such a client when it sends nothing (nginx: `lingering_timeout`).
-const SILENCE: Duration = Duration::from_secs(5);
 
 /// Serves `socket` until it is closed.
 pub(super) async fn serve(
@@ -82,10 +68,13 @@ async fn run(context: &mut ConnectionContext<'_>) -> Result<(), ConnectionError>
         Some(Protocol::Http2) => Box::pin(http2::serve(context, received.split())).await?,
         None => {}
     }
-    // A client of HTTP/2 still sends frames (PING, WINDOW_UPDATE) when its last request has been answered.
-    let is_http2 = matches!(protocol, Some(Protocol::Http2));
-    let longest = if is_http2 { LINGER } else { LONGEST };
-    Ok(close(context, is_http2 || !received.is_empty(), longest).await?)
+    let peer = match protocol {
+        // It still sends frames (PING, WINDOW_UPDATE) when its last request has been answered.
+        Some(Protocol::Http2) => Peer::SendsFrames,
+        _ if received.is_empty() => Peer::IsAnswered,
+        _ => Peer::SendsOn,
+    };
+    Box::pin(ending::end(context, peer)).await
 }
 
 /// The protocol that a client speaks.
@@ -239,64 +228,4 @@ async fn follow_commands<T>(
         moving.as_mut().poll(cx).map_err(ConnectionError::from)
     })
     .await
-}
-
-/// Shuts the connection down in order. A client that has sent more than was read, or `may_send_on`, is read for `longest`, and its
-/// bytes are dropped: many clients see a response only when they have sent their whole request, and closing with bytes unread
-/// would reset the connection.
-async fn close(
-    context: &ConnectionContext<'_>,
-    may_send_on: bool,
-    longest: Duration,
-) -> io::Result<()> {
-    let socket = &context.socket.raw;
-    if context.socket.tls().is_some() {
-        let closed = poll_fn(|cx| context.socket.poll_close(cx));
-        if let Ok(closed) = timeout(LINGER, closed).await {
-            closed?;
-        }
-    }
-    let is_read = || socket.with(|socket| Ok(ioctl_fionread(socket)? == 0));
-    if !context.state.left_unread() && !may_send_on && is_read()? {
-        // Dropping the socket sends FIN: no byte is unread, so no RST.
-        return Ok(());
-    }
-    socket.with(|socket| Ok(shutdown(socket, Shutdown::Write)?))?;
-    let longest = if context.state.is_draining() {
-        LINGER
-    } else {
-        longest
-    };
-    linger(context, longest).await
-}
-
-/// Drops what the client sends until it ends, has had its time, or has sent [`MOST_DROPPED`]. It is read at full speed, for a client
-/// may look for the response only when it has sent all. Others have their turn after each [`BURST`]. During a drain, or when
-/// another client waits for its place, it has [`LINGER`].
-async fn linger(context: &ConnectionContext<'_>, longest: Duration) -> io::Result<()> {
-    let mut end = pin!(sleep(longest));
-    let (mut dropped, mut burst) = (0, 0);
-    while dropped < MOST_DROPPED {
-        let some = poll_fn(|cx| {
-            if context.commands.next(cx) == Some(Command::Finish) {
-                let soon = Instant::now() + LINGER;
-                let sooner = soon.min(end.deadline());
-                end.as_mut().reset(sooner);
-            }
-            if end.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Ok(0));
-            }
-            context.poll_read(cx, |_| {})
-        });
-        match timeout(SILENCE, some).await {
-            Ok(Ok(read @ 1..)) => (dropped, burst) = (dropped + read, burst + read),
-            Ok(ended) => return ended.map(drop),
-            Err(_) => return Ok(()),
-        }
-        if burst >= BURST {
-            burst = 0;
-            yield_now().await;
-        }
-    }
-    Ok(())
 }

@@ -157,15 +157,18 @@ impl Connections {
                 *least = waited.min(*least);
             }
         }
-        let open = || connections(&entries).filter(|(_, entry)| !entry.slot.is_ending.get());
-        let idle = open().filter(|(_, entry)| entry.observed.state.phase() == Phase::Idle);
+        let among =
+            |most| connections(&entries).filter(move |(_, entry)| entry.slot.ending.get() <= most);
+        let idle =
+            among(Ending::No).filter(|(_, entry)| entry.observed.state.phase() == Phase::Idle);
         // What has changed since the last sweep comes last.
         let since = |observed: &Observed| (observed.has_changed(), observed.since);
         let idlest = idle.min_by_key(|(_, entry)| since(&entry.observed));
         let chosen = idlest
             .map(|(_, entry)| (entry, Command::Finish))
             .or_else(|| {
-                let waiting = open().map(|(index, entry)| {
+                // Also one that was asked to finish, and is waited for with its last response.
+                let waiting = among(Ending::Asked).map(|(index, entry)| {
                     let of_streams = of_streams.get(&index).copied().unwrap_or_default();
                     (waited(entry).max(of_streams), entry)
                 });
@@ -361,13 +364,23 @@ pub(super) enum Command {
     TooSlow(TimeLimit),
 }
 
+/// How far a connection was told to end, which only grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Ending {
+    #[default]
+    No,
+    /// It was asked to end, and takes its time.
+    Asked,
+    /// Its peer was over a limit.
+    GivenUp,
+}
+
 /// The place of one command for a connection. A later one replaces it, unless it is a hint: then the connection is woken and
 /// finds the earlier one.
 #[derive(Debug, Default)]
 struct CommandSlot {
     command: Cell<Option<Command>>,
-    /// The connection was asked to end, and takes its time.
-    is_ending: Cell<bool>,
+    ending: Cell<Ending>,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -378,8 +391,12 @@ impl CommandSlot {
         if !is_hint || self.command.get().is_none() {
             self.command.set(Some(command));
         }
-        let ends = matches!(command, Command::Finish | Command::TooSlow(_));
-        self.is_ending.set(self.is_ending.get() || ends);
+        let ending = match command {
+            Command::TooSlow(_) => Ending::GivenUp,
+            Command::Finish => Ending::Asked,
+            _ => Ending::No,
+        };
+        self.ending.set(self.ending.get().max(ending));
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
         }

@@ -12,10 +12,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
-use hyper::Request;
 use hyper::body::Incoming;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::service::service_fn;
+use hyper::{Request, Version};
 use hyper_util::rt::TokioIo;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{Shutdown, shutdown};
@@ -56,13 +56,16 @@ pub(super) async fn serve(
     let io = HyperIo::new(reader);
     let upgrade = &context.upgrade;
     let service = service_fn(|request: Request<Incoming>| {
+        if request.version() < Version::HTTP_11 {
+            context.state.ends_bodies_by_close.set(true);
+        }
         let (service, request) = (&context.reactor.service, request.map(RequestBody::Http1));
         service.call(&context.state, context.client, request, Some(upgrade))
     });
     let mut hyper = context.reactor.protocol.serve_connection(io, service);
     let before = context.state.requests.get();
     let buffers = context.reactor.take_buffers();
-    let mut is_late = false;
+    let (mut is_late, mut is_open) = (false, false);
     let next = poll_fn(|cx| {
         let command = context.next_command(cx)?;
         is_late |= command == Some(Command::LateHead);
@@ -70,7 +73,9 @@ pub(super) async fn serve(
         let should_rest = command == Some(Command::Rest) || !buffers.may_be_kept();
         let was_watching = context.state.phase() == Phase::Watching;
         input.is_starved.set(false);
-        let polled = match hyper.poll_without_shutdown(cx) {
+        let polled = hyper.poll_without_shutdown(cx);
+        guard_end(context, &mut is_open);
+        let polled = match polled {
             // Its own refusal of a head is a response like any other: the client may still be sending.
             Poll::Ready(Err(error)) if error.is_parse() => {
                 tracing::debug!(peer = %context.client.peer, %error, "refused a head");
@@ -110,6 +115,16 @@ pub(super) async fn serve(
     let mut received = BytesMut::from(parts.read_buf);
     received.unsplit(parts.io.reader.into_inner().held);
     Ok((next, received))
+}
+
+/// Has a body that only the end of the connection ends look cut until all of it is there, whatever ends the connection: this process, too.
+fn guard_end(context: &ConnectionContext<'_>, is_open: &mut bool) {
+    let socket = &context.socket;
+    let has_begun = *is_open && socket.has_unflushed.get();
+    let is_now = context.state.is_unframed.get() || has_begun;
+    if is_now != std::mem::replace(is_open, is_now) {
+        socket.raw.reset_when_dropped(is_now);
+    }
 }
 
 /// The next step of a connection that has answered all requests which hyper saw, and holds back these bytes; `None` while it waits

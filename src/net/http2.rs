@@ -11,6 +11,7 @@ mod frame_io;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Sleep, sleep};
 
 use super::connections::{Command, LINGER};
+use super::ending::poll_sent;
 use super::reactor::{ConnectionContext, ConnectionError, Cut};
 use super::socket_reader::SocketReader;
 use crate::http::{
@@ -73,6 +75,7 @@ pub(super) async fn serve(
     let reader = SocketReader::raw(&context.socket, received);
     let output = Rc::new(Output::new(&context.socket));
     let connection = handshake(context, FrameIo::new(reader, &output)).await?;
+    context.state.multiplex();
     let mut streams = JoinSet::new();
     let mut connection = Multiplexer {
         context,
@@ -85,8 +88,6 @@ pub(super) async fn serve(
         leaving: None,
     };
     let ended = poll_fn(|cx| connection.poll(cx)).await;
-    let leaving = connection.leaving.as_ref();
-    let is_silent = leaving.is_some_and(|leaving| leaving.is_over && leaving.rested);
     // Nothing leaves any more; what was begun and changes something is finished, also for a client that has gone.
     drop(connection);
     output.close();
@@ -97,10 +98,10 @@ pub(super) async fn serve(
         // One side has told the other why.
         Err(ConnectionError::Http2(error)) if error.is_go_away() => {
             tracing::debug!(peer = %context.client.peer, %error, "connection ended");
+            Ok(())
         }
-        ended => ended?,
+        ended => ended,
     }
-    if is_silent { Err(Cut.into()) } else { Ok(()) }
 }
 
 /// A panic where a stream is served, outside of what performs its request, has ended the stream: h2 resets it.
@@ -156,13 +157,11 @@ struct Multiplexer<'a> {
     leaving: Option<Leaving>,
 }
 
-/// An orderly end: GOAWAY has been sent.
+/// An orderly end: GOAWAY has been handed over.
+#[derive(Default)]
 struct Leaving {
-    /// The client has this long to acknowledge it.
-    time: Pin<Box<Sleep>>,
-    /// The connection had no streams then. A client that had some may still be reading their ends, before it finds the GOAWAY: it is waited
-    /// for once more.
-    rested: bool,
+    /// The time that the client has to acknowledge it, once all is sent.
+    time: Option<Pin<Box<Sleep>>>,
     /// The connection ends without an acknowledgment.
     is_over: bool,
 }
@@ -175,9 +174,10 @@ impl Multiplexer<'_> {
         }
         let polled = self.poll_streams(cx);
         self.rest();
-        self.give_up_waiting(cx);
         // All frames of the streams so far leave together.
-        let _ = self.output.poll_flush(cx)?;
+        if self.output.poll_flush(cx)?.is_ready() {
+            self.give_up_waiting(cx)?;
+        }
         polled
     }
 
@@ -205,16 +205,12 @@ impl Multiplexer<'_> {
         if is_asked && self.leaving.is_none() {
             self.context.state.drain();
             self.connection.graceful_shutdown();
-            self.leaving = Some(Leaving {
-                time: Box::pin(sleep(LINGER)),
-                rested: !self.connection.has_streams(),
-                is_over: false,
-            });
+            self.leaving = Some(Leaving::default());
         }
         match command {
             Some(Command::TooSlow(limit)) => {
                 self.context.reactor.exceeds(limit, self.context.client);
-                self.context.socket.raw.reset_when_dropped();
+                self.context.socket.raw.reset_when_dropped(true);
                 return Err(Cut);
             }
             Some(Command::LateHead) => {
@@ -228,17 +224,22 @@ impl Multiplexer<'_> {
         Ok(())
     }
 
-    /// Ends a connection whose client should have said that it knows of the end.
-    fn give_up_waiting(&mut self, cx: &mut Context<'_>) {
+    /// Ends a connection whose client should have said that it knows of the end. It cannot know before it was sent the responses that
+    /// were handed over before.
+    fn give_up_waiting(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if let Some(leaving) = &mut self.leaving
             && !leaving.is_over
             && !self.connection.has_streams()
-            && leaving.time.as_mut().poll(cx).is_ready()
+            && poll_sent(&self.context.socket, cx)?.is_ready()
         {
-            leaving.is_over = true;
-            self.connection.abrupt_shutdown(Reason::NO_ERROR);
-            cx.waker().wake_by_ref();
+            let time = (leaving.time).get_or_insert_with(|| Box::pin(sleep(LINGER)));
+            leaving.is_over = time.as_mut().poll(cx).is_ready();
+            if leaving.is_over {
+                self.connection.abrupt_shutdown(Reason::NO_ERROR);
+                cx.waker().wake_by_ref();
+            }
         }
+        Ok(())
     }
 
     /// Moves frames, and accepts requests as long as the connection may have more.
@@ -309,6 +310,7 @@ impl Multiplexer<'_> {
     }
 
     fn accept(&mut self, (request, response): Asked, place: Place) {
+        self.context.socket.raw.send_on();
         let (head, body) = request.into_parts();
         let reactor = self.context.reactor;
         let state = Rc::new(self.context.state.of_stream());

@@ -4,6 +4,7 @@ mod acceptor;
 mod connection;
 mod connection_limit;
 mod connections;
+mod ending;
 mod http1;
 mod http2;
 mod listen;

@@ -11,8 +11,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use rustix::net::sockopt::{set_socket_linger, set_tcp_cork, set_tcp_user_timeout, tcp_congestion};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt::{
+    set_socket_linger, set_socket_send_buffer_size, set_tcp_cork, set_tcp_nodelay,
+    set_tcp_user_timeout, socket_send_buffer_size, tcp_congestion,
+};
 use rustix::net::{RecvFlags, recv};
+use socket2::SockRef;
 use tokio::io::{AsyncRead, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -35,7 +40,13 @@ pub(super) struct RawSocket {
     /// waiting for epoll.
     pub(super) has_write_hint: Cell<bool>,
     cork: Cell<Cork>,
+    /// While all is to be sent: the most that the kernel may have unsent when it calls the socket writable, of a unix socket the size of
+    /// its buffer; 0 while it does so as ever.
+    mark: Cell<usize>,
 }
+
+/// How far the mark goes down at a time, in bytes.
+const STEP: usize = 64 << 10;
 
 /// The state of `TCP_CORK`, by which the kernel holds packets back until they are full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,6 +75,7 @@ impl RawSocket {
             registration: RefCell::new(Registration::Fresh(socket)),
             has_write_hint: Cell::new(false),
             cork: Cell::default(),
+            mark: Cell::new(0),
         }
     }
 
@@ -144,9 +156,10 @@ impl RawSocket {
     }
 
     /// Has the kernel reset the connection when the socket is dropped. By itself it would keep up to megabytes for a peer that takes
-    /// them slowly or never, outside of all limits.
-    pub(super) fn reset_when_dropped(&self) {
-        let _ = self.with(|socket| Ok(set_socket_linger(socket, Some(Duration::ZERO))?));
+    /// them slowly or never, outside of all limits. `false` takes it back.
+    pub(super) fn reset_when_dropped(&self, resets: bool) {
+        let linger = resets.then_some(Duration::ZERO);
+        let _ = self.with(|socket| Ok(set_socket_linger(socket, linger)?));
     }
 
     /// Has the kernel send full packets only, or what it holds and from then on at once. Failing costs packets, not bytes.
@@ -161,6 +174,74 @@ impl RawSocket {
         if matches!(self.cork.get(), Cork::In | Cork::Out) && self.cork.get() != wanted {
             let _ = self.with(|socket| Ok(set_tcp_cork(socket, corked)?));
             self.cork.set(wanted);
+        }
+    }
+
+    /// Has the kernel send what it holds back to fill a packet (`MSG_MORE`).
+    pub(super) fn push(&self) {
+        // A unix socket holds nothing back.
+        let _ = self.with(|socket| Ok(set_tcp_nodelay(socket, true)?));
+    }
+
+    /// Waits until the kernel has sent all, and says to `count` what it has sent meanwhile. There is no safe call that asks how much that is:
+    /// the mark below which the socket counts as writable is lowered a step at a time.
+    pub(super) fn poll_sent(
+        &self,
+        cx: &mut Context<'_>,
+        count: impl Fn(usize),
+    ) -> Poll<io::Result<()>> {
+        let is_first = self.mark.get() == 0;
+        if is_first {
+            let size = self.with(|socket| Ok(socket_send_buffer_size(socket)?))?;
+            self.mark.set(size);
+            if self.has_at_most(1)? {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        loop {
+            // The kernel compares it with twice what is unsent.
+            let next = self.mark.get().saturating_sub(STEP).max(1);
+            if !self.has_at_most(next)? {
+                let wait = |_: BorrowedFd<'_>| Err(io::ErrorKind::WouldBlock.into());
+                let _ = self.try_io::<()>(Interest::WRITABLE, wait);
+                ready!(self.poll_ready(cx, Interest::WRITABLE))?;
+                continue;
+            }
+            if !is_first {
+                count((self.mark.get() - next) / 2);
+            }
+            if next == 1 {
+                return Poll::Ready(Ok(()));
+            }
+            self.mark.set(next);
+        }
+    }
+
+    /// Has the kernel call the socket writable where at most `mark` is unsent; whether it is. With a unix socket nothing is on the way: it
+    /// is writable when the peer has read all but a little.
+    fn has_at_most(&self, mark: usize) -> io::Result<bool> {
+        self.with(|socket| {
+            let mark = u32::try_from(mark).unwrap_or(u32::MAX);
+            if SockRef::from(&socket).set_tcp_notsent_lowat(mark).is_err() {
+                set_socket_send_buffer_size(socket, 1)?;
+            }
+            let mut writable = [PollFd::new(&socket, PollFlags::OUT)];
+            poll(&mut writable, Some(&Timespec::default()))?;
+            Ok(!writable[0].revents().is_empty())
+        })
+    }
+
+    /// More is sent, after all.
+    pub(super) fn send_on(&self) {
+        let size = self.mark.take();
+        if size > 0 {
+            let _ = self.with(|socket| {
+                if SockRef::from(&socket).set_tcp_notsent_lowat(0).is_err() {
+                    // The kernel doubles it.
+                    set_socket_send_buffer_size(socket, size / 2)?;
+                }
+                Ok(())
+            });
         }
     }
 

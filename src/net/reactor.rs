@@ -193,7 +193,7 @@ impl<'a> ConnectionContext<'a> {
             Some(Command::TooSlow(limit)) => {
                 self.reactor.exceeds(limit, self.client);
                 if !self.state.give_up_body() {
-                    self.socket.raw.reset_when_dropped();
+                    self.socket.raw.reset_when_dropped(true);
                     return Err(Cut);
                 }
             }

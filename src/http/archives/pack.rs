@@ -58,6 +58,8 @@ pub async fn archive(request: &RequestContext, asked: ArchiveRequest) -> Result<
         page,
         selected,
         out: BytesMut::new(),
+        is_within: false,
+        has_begun: false,
         pieces: sender,
     };
     if selects && request.is_head() && !packer.has_members().await? {
@@ -125,12 +127,29 @@ struct Packer {
     selected: Option<Vec<Box<str>>>,
     /// The headers and the short values that are sent next.
     out: BytesMut,
+    /// A member has begun, and not ended.
+    is_within: bool,
+    /// Some of it was sent.
+    has_begun: bool,
     pieces: Sender<Piece>,
 }
 
 impl Packer {
-    /// Sends the archive; sends nothing if it is one of a selection, and no key has a value.
+    /// Sends the archive, and where that fails what says so inside of it, for a program behind a pipe sees no more: readers of tars take an
+    /// end between two members for the end. A zip that breaks off has no directory.
     async fn pack(mut self) -> Result<(), Refusal> {
+        let packed = self.send_all().await;
+        if packed.is_err() && self.has_begun && self.zip.is_none() {
+            if !self.is_within {
+                tar::break_off(&mut self.out);
+            }
+            self.flush(1).await;
+        }
+        packed
+    }
+
+    /// Sends the archive; sends nothing if it is one of a selection, and no key has a value.
+    async fn send_all(&mut self) -> Result<(), Refusal> {
         if self.zip.is_some() {
             self.reserve_for_all().await?;
         }
@@ -247,6 +266,7 @@ impl Packer {
         let name = &key.as_str()[self.page.prefix.len()..];
         // A zip has the sum of the bytes, so they are read.
         let (is_zip, mut sum) = (self.zip.is_some(), Hasher::new());
+        self.is_within = true;
         match &mut self.zip {
             None => tar::begin(&mut self.out, name, len, modified),
             Some(zip) => {
@@ -273,6 +293,7 @@ impl Packer {
             None => tar::end(&mut self.out, len),
             Some(zip) => zip.end(&mut self.out, sum.finalize()),
         }
+        self.is_within = false;
         self.flush(BATCH).await;
         Ok(true)
     }
@@ -298,7 +319,8 @@ impl Packer {
     }
 
     /// Gives the piece to the body, and waits until the client takes it. Without a body there is no packer.
-    async fn hand_over(&self, piece: Piece) {
+    async fn hand_over(&mut self, piece: Piece) {
+        self.has_begun = true;
         let _ = self.pieces.send(piece).await;
         let _ = self.pieces.reserve().await;
     }

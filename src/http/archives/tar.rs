@@ -80,6 +80,21 @@ pub fn end_mark() -> Vec<Bytes> {
     vec![Bytes::from_static(&[0; 2 * BLOCK])]
 }
 
+/// Appends the header of records that do not come, between two members: every reader says that the tar is cut off, and makes no file.
+pub fn break_off(out: &mut BytesMut) {
+    let name = b"broken-off";
+    let mut header = Header::new_ustar();
+    header.as_mut_bytes()[..name.len()].copy_from_slice(name);
+    header.set_entry_type(EntryType::XHeader);
+    header.set_mode(0o644);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_size(BLOCK as u64);
+    header.set_mtime(0);
+    header.set_cksum();
+    out.extend_from_slice(header.as_bytes());
+}
+
 /// The number of bytes from the end of `len` bytes to the next block.
 fn padding(len: u64) -> usize {
     // Less than a block.

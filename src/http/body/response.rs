@@ -116,9 +116,15 @@ impl HttpBody for Body {
             return Poll::Ready(hole.map(|hole| Ok(Frame::data(hole))));
         }
         ready!(connection.flush.poll_taken(cx));
+        if connection.ends_bodies_by_close.get() && content.remaining().is_none() {
+            connection.is_unframed.set(true);
+        }
         if fault.is_none() {
             match ready!(content.poll_short(cx)) {
-                None => return Poll::Ready(None),
+                None => {
+                    connection.is_unframed.set(false);
+                    return Poll::Ready(None);
+                }
                 Some(Ok(piece)) => {
                     connection.handed(piece.len());
                     return Poll::Ready(Some(Ok(Frame::data(connection.chunk_of(piece)))));

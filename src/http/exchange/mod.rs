@@ -71,6 +71,10 @@ pub struct ConnectionState {
     pub(crate) flush: Flush,
     /// The region of a file that is sent in place of the next hole.
     pub region: RefCell<Option<Region>>,
+    /// The client speaks HTTP/1.0, in which a body without a length ends with the connection.
+    pub ends_bodies_by_close: Cell<bool>,
+    /// Such a body is under way.
+    pub is_unframed: Cell<bool>,
     /// A region of the response under way was sent past hyper.
     has_moved: Cell<bool>,
     /// What the client of the connection has proved.
@@ -101,6 +105,8 @@ impl ConnectionState {
             draining: Cell::new(false),
             flush: Flush::default(),
             region: RefCell::default(),
+            ends_bodies_by_close: Cell::new(false),
+            is_unframed: Cell::new(false),
             has_moved: Cell::new(false),
             proven,
             record: RequestRecord::new(counters),
@@ -141,6 +147,14 @@ impl ConnectionState {
     pub fn begin_watching(&self) {
         self.phase.set(Phase::Watching);
         self.record.begin_watching();
+    }
+
+    /// Has the requests come by streams from now on. What was to close after its next response drains: that response is a stream's, and
+    /// others may follow on the way.
+    pub fn multiplex(&self) {
+        if self.closing.replace(Closing::Open) != Closing::Open {
+            self.drain();
+        }
     }
 
     /// Begins a request of a stream.
@@ -330,6 +344,19 @@ mod tests {
         assert!(connection.give_up_body());
         assert!(connection.is_last());
         assert!(!connection.give_up_body(), "it was told before");
+    }
+
+    /// The kernel waited 200 ms with each packet of such a connection for the bytes that were to end it, and its client heard of no end.
+    #[test]
+    fn a_connection_that_begins_streams_in_a_drain_drains_and_does_not_end_with_its_next_bytes() {
+        let connection = ConnectionState::new(Arc::default());
+        connection.close_after_response();
+        connection.multiplex();
+        assert!(connection.is_draining());
+        assert!(!connection.is_ending());
+        connection.begin_stream();
+        connection.end();
+        assert!(!connection.is_ending());
     }
 
     /// A connection had waited for its next request, and the time of its long response counted as its client's.

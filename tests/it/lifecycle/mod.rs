@@ -16,3 +16,4 @@ mod reloads;
 mod replaced_directory;
 mod restart;
 mod shortages;
+mod slow_links;

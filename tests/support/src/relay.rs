@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use socket2::SockRef;
+use socket2::{Domain, SockRef, Socket, Type};
 
 use crate::prelude::*;
 
@@ -23,7 +23,7 @@ pub enum Fault {
     /// Nothing passes any more in this direction, and no end either, until the other side has given up or the test lets
     /// go.
     Stall(usize),
-    /// Passes this many bytes a second, and all of them in the end.
+    /// Passes this many bytes a second, and all of them in the end; little is on the way.
     Trickle(usize),
 }
 
@@ -71,7 +71,7 @@ impl Relay {
             let (faults, counted) = (draw(), Arc::clone(&counted));
             counted.open.fetch_add(1, Ordering::AcqRel);
             thread::spawn(move || {
-                if let Ok(server) = TcpStream::connect(server) {
+                if let Ok(server) = connect(server, faults) {
                     pass(&client, &server, faults, &counted);
                 }
                 drop(client);
@@ -118,6 +118,16 @@ impl Relay {
         let open = || self.passed.open.load(Ordering::Acquire);
         eventually("all connections have ended", || open() == 0);
     }
+}
+
+/// A connection to the server; a slow link holds little itself.
+fn connect(server: SocketAddr, faults: Faults) -> std::io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(server), Type::STREAM, None)?;
+    if matches!(faults.down, Fault::Trickle(_)) {
+        socket.set_recv_buffer_size(16 << 10)?;
+    }
+    socket.connect(&server.into())?;
+    Ok(socket.into())
 }
 
 fn pass(client: &TcpStream, server: &TcpStream, faults: Faults, passed: &Passed) {

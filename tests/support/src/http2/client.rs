@@ -15,8 +15,8 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::RUNTIME;
-use super::connection::broken;
-use crate::{DEADLINE, Response};
+use super::connection::{Place, broken};
+use crate::{DEADLINE, Response, TlsClient};
 
 /// One connection.
 pub struct Http2 {
@@ -67,12 +67,30 @@ impl Http2 {
         Self::connect_by(addr, &builder).expect("a connection")
     }
 
+    /// A connection with windows like those of browsers and of Go, which makes room as it reads; with TLS where it is given.
+    pub fn like_a_browser(addr: SocketAddr, tls: Option<&TlsClient>) -> io::Result<Self> {
+        const WINDOW: u32 = 2 << 20;
+        let mut builder = Builder::new();
+        builder.initial_window_size(WINDOW);
+        builder.initial_connection_window_size(WINDOW);
+        Self::connect_with(addr, tls, &builder)
+    }
+
     fn connect_by(addr: SocketAddr, builder: &Builder) -> io::Result<Self> {
+        Self::connect_with(addr, None, builder)
+    }
+
+    fn connect_with(
+        addr: SocketAddr,
+        tls: Option<&TlsClient>,
+        builder: &Builder,
+    ) -> io::Result<Self> {
         wait(async {
             let socket = std::net::TcpStream::connect(addr)?;
             socket.set_nodelay(true)?;
             socket.set_nonblocking(true)?;
             let io = TcpStream::from_std(socket.try_clone()?)?;
+            let io = Place::new(addr, tls.cloned()).begin(io, b"h2").await?;
             let (sender, connection) = builder.handshake(io).await.map_err(broken)?;
             let moving = tokio::spawn(connection);
             Ok(Self {

@@ -36,7 +36,7 @@ pub(super) struct Place {
 }
 
 /// A connection, in the clear or with TLS.
-trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+pub(super) trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
 
@@ -51,7 +51,11 @@ impl Place {
     }
 
     /// Has `server` speak this protocol.
-    async fn begin(&self, server: TcpStream, protocol: &[u8]) -> io::Result<Box<dyn Wire>> {
+    pub(super) async fn begin(
+        &self,
+        server: TcpStream,
+        protocol: &[u8],
+    ) -> io::Result<Box<dyn Wire>> {
         let Some(client) = &self.client else {
             return Ok(Box::new(server));
         };

@@ -1,0 +1,155 @@
+//! The end of a connection, whatever protocol it spoke: all is sent, the sending side is shut down, and what the client still
+//! sends is read and dropped until it ends its side or falls silent.
+//!
+//! Promises that a response is not lost that the kernel has and the client has not: a socket that is dropped while its client
+//! sends answers by a reset, and with that goes what was not sent. Until all is sent, the client is waited for as in any
+//! body, within the same limits; then it has the times below.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use rustix::io::ioctl_fionread;
+use rustix::net::{Shutdown, shutdown};
+use tokio::task::yield_now;
+use tokio::time::{Instant, timeout_at};
+
+use super::connections::{Command, LINGER};
+use super::reactor::{ConnectionContext, ConnectionError};
+use super::socket::Socket;
+use super::socket_writer::BURST;
+
+/// How long a client may go on sending after the end (nginx: `lingering_time`).
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// The most that is dropped of what it sends, in bytes: 30 s at half a gigabit a second.
+const MOST_DROPPED: usize = 2 << 30;
+
+/// How long the server waits for a client that sends nothing of what it began (nginx: `lingering_timeout`).
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// What the client of a connection that ends may be doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Peer {
+    /// It has sent all that was asked of it, as far as is known.
+    IsAnswered,
+    /// It has sent more than was read, and may see its response only when it has sent its whole request.
+    SendsOn,
+    /// It speaks HTTP/2, and sends frames for as long as it reads.
+    SendsFrames,
+}
+
+/// Ends the connection in order.
+pub(super) async fn end(
+    context: &ConnectionContext<'_>,
+    peer: Peer,
+) -> Result<(), ConnectionError> {
+    let socket = &context.socket;
+    let mut rest = Rest::default();
+    if socket.tls().is_some() {
+        follow(context, |cx| socket.poll_close(cx)).await?;
+    }
+    let is_read = || (socket.raw).with(|socket| Ok(ioctl_fionread(socket)? == 0));
+    if peer == Peer::IsAnswered && !context.state.left_unread() && is_read()? {
+        // Dropping the socket sends FIN: no byte is unread, so no RST, and the kernel sends what it has.
+        return Ok(());
+    }
+    socket.raw.push();
+    follow(context, |cx| {
+        rest.poll_drop(context, cx)?;
+        poll_sent(socket, cx)
+    })
+    .await?;
+    (socket.raw).with(|socket| Ok(shutdown(socket, Shutdown::Write)?))?;
+    Ok(rest.linger(context, peer).await?)
+}
+
+/// Waits for `polled`, and obeys the commands meanwhile.
+async fn follow(
+    context: &ConnectionContext<'_>,
+    mut polled: impl FnMut(&mut Context<'_>) -> Poll<io::Result<()>>,
+) -> Result<(), ConnectionError> {
+    poll_fn(|cx| {
+        context.next_command(cx)?;
+        polled(cx).map_err(ConnectionError::from)
+    })
+    .await
+}
+
+/// Waits until the kernel has sent all that it was given. The client is waited for meanwhile: what it takes counts as it does in a body.
+pub(super) fn poll_sent(socket: &Socket, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    ready!(socket.poll_flush(cx))?;
+    if socket.state.has_lost_client() {
+        return Poll::Ready(Ok(()));
+    }
+    let progress = &socket.state.progress;
+    let polled = socket.raw.poll_sent(cx, |sent| progress.count(sent));
+    progress.writing.set(polled.is_pending());
+    polled
+}
+
+/// What the client sends after the end, which is dropped.
+#[derive(Debug, Default)]
+struct Rest {
+    dropped: usize,
+    has_ended: bool,
+}
+
+impl Rest {
+    /// Drops what has arrived, no more than a burst in a turn.
+    fn poll_drop(
+        &mut self,
+        context: &ConnectionContext<'_>,
+        cx: &mut Context<'_>,
+    ) -> io::Result<()> {
+        let before = self.dropped;
+        while !self.has_ended && self.dropped < MOST_DROPPED {
+            if self.dropped - before >= BURST {
+                cx.waker().wake_by_ref();
+                break;
+            }
+            match context.poll_read(cx, |_| {})? {
+                Poll::Ready(read) => {
+                    self.dropped += read;
+                    self.has_ended = read == 0;
+                }
+                Poll::Pending => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops what the client sends until it ends, has had its time, or has sent [`MOST_DROPPED`]. It is read at full speed, for a
+    /// client may look for the response only when it has sent all. Others have their turn after each [`BURST`]. During a drain, or when
+    /// another client waits for its place, one that goes on with a request has [`LINGER`]; one that reads the last frames has it
+    /// after each that it sends.
+    async fn linger(mut self, context: &ConnectionContext<'_>, peer: Peer) -> io::Result<()> {
+        let reads_frames = peer == Peer::SendsFrames;
+        let is_soon = !reads_frames && context.state.is_draining();
+        let end = Cell::new(Instant::now() + if is_soon { LINGER } else { LONGEST });
+        let silence = if reads_frames { LINGER } else { SILENCE };
+        while !self.has_ended && self.dropped < MOST_DROPPED {
+            let before = self.dropped;
+            let some = poll_fn(|cx| {
+                if context.commands.next(cx) == Some(Command::Finish) && !reads_frames {
+                    end.set(end.get().min(Instant::now() + LINGER));
+                    return Poll::Ready(io::Result::Ok(()));
+                }
+                self.poll_drop(context, cx)?;
+                if self.has_ended || self.dropped > before {
+                    return Poll::Ready(Ok(()));
+                }
+                Poll::Pending
+            });
+            let until = end.get().min(Instant::now() + silence);
+            match timeout_at(until, some).await {
+                Ok(some) => some?,
+                Err(_) => return Ok(()),
+            }
+            yield_now().await;
+        }
+        Ok(())
+    }
+}
