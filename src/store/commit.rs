@@ -151,7 +151,7 @@ fn publish(
 ) -> Result<bool, Error> {
     value.inherit(writer, folder, current.map(|(_, mode)| mode))?;
     let is_journaled = value.is_journaled;
-    let file = value.file()?;
+    let file = value.file_mut()?;
     let Some((current, _)) = current else {
         return match file.link(folder, key.name()) {
             Err(Errno::EXIST) => Ok(false),

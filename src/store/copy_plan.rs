@@ -94,7 +94,7 @@ impl CopyPlan<'_> {
             } else {
                 all
             };
-            let free = writer.space.free(&writer.dir().root)?;
+            let free = writer.free()?;
             let free = free.map_or(u64::MAX, Free::beyond_floor);
             if free.saturating_add(evictable) < needed {
                 return Err(full);

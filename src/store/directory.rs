@@ -26,11 +26,11 @@ use super::object::{IsText, Object};
 use super::publish::{Change, Condition, Publisher, ended};
 use super::resumable::{Field, Registry, Resumable};
 use super::space::Free;
-use super::upload::FileUpload;
+use super::upload::{FileUpload, secured};
 use super::upload_claim::UploadId;
 use super::upload_room::UploadRoom;
 use super::value_file;
-use super::write_context::WriteContext;
+use super::write_context::{Durability, WriteContext};
 use crate::metrics::StoreCounters;
 use crate::transfer::{BlockingPool, IN_MEMORY, Uploader, is_large};
 use crate::value::{Error, Key, Meta};
@@ -218,11 +218,13 @@ impl Directory {
         // For a small value the publisher makes room.
         let is_small = len.is_some_and(|len| !is_large(len));
         let room = if is_small { None } else { writing.room(key) };
-        match FileUpload::begin(writer, key, len, uploader, room).await {
+        let mut upload = FileUpload::new(writer, len, uploader, room)?;
+        if let Some(len) = len.filter(|&len| is_large(len)) {
+            let created = Box::pin(upload.create_file(key, len)).await;
             // Nothing may have been written yet.
-            Err(error) => writing.writer.note(Err(error)),
-            begun => begun,
+            created.or_else(|error| writing.writer.note(Err(error)))?;
         }
+        Ok(upload)
     }
 
     /// Fails for a value of `len` bytes that a bound has no room for.
@@ -241,20 +243,30 @@ impl Directory {
 
     /// Publishes what was received as the value of `key`, if `condition` holds at that moment: from then on, every GET
     /// sees all of it.
-    pub async fn put(
+    #[expect(clippy::manual_async_fn, reason = "it would have the upload twice")]
+    pub fn put(
         &self,
         key: Key<'static>,
-        upload: FileUpload,
+        mut upload: FileUpload,
         condition: Option<Condition>,
-    ) -> Result<Meta, Error> {
-        let writing = self.writing()?;
-        let value = upload.finish(|| writing.room(&key)).await?;
-        let change = writing
-            .publisher
-            .change(key.clone(), Change::Put(value), condition);
-        let published = change.await;
-        self.cache.forget(&key);
-        writing.writer.note(published)?.ok_or_else(ended)
+    ) -> impl Future<Output = Result<Meta, Error>> {
+        async move {
+            let writing = self.writing()?;
+            // What a small value does not need is boxed, as its future is copied once where it is begun.
+            if !upload.is_small() {
+                Box::pin(upload.write_out()).await?;
+            }
+            let change = if upload.is_journaled() || writing.writer.durability == Durability::Os {
+                Change::Put(upload.into_value())
+            } else {
+                let room = || writing.room(&key);
+                Change::Put(Box::pin(secured(upload.into_value(), &writing.writer, room)).await?)
+            };
+            let published = writing.publisher.change(key.clone(), change, condition);
+            let published = published.await;
+            self.cache.forget(&key);
+            writing.writer.note(published)?.ok_or_else(ended)
+        }
     }
 
     /// Makes an upload that can be received in several requests, and claims it; `fields` are kept with it until it is published.

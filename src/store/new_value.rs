@@ -16,16 +16,6 @@ use super::write_context::{Durability, WriteContext};
 use crate::transfer::ReservationHandle;
 use crate::value::{Error, Key, Version};
 
-/// Where the bytes of a value are until it is published.
-#[derive(Debug, Default)]
-pub enum Place {
-    /// In memory.
-    #[default]
-    Memory,
-    /// In a temporary file.
-    File(TempFile),
-}
-
 /// The key that a value moves from, and the version that it has there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
@@ -56,7 +46,8 @@ pub struct NewValue {
     pub small: Option<Vec<Bytes>>,
     /// True if the journal has the bytes: then the file is not synced by itself.
     pub is_journaled: bool,
-    pub place: Place,
+    /// Its temporary file; `None` while it is in memory alone.
+    pub file: Option<TempFile>,
     /// The version that its file has.
     pub sealed: Option<Version>,
     /// Held until the value is published or given up.
@@ -66,33 +57,18 @@ pub struct NewValue {
 }
 
 impl NewValue {
-    /// Puts the value on the disk, unless the journal does: the syncs of concurrent writers then run, and are committed, together. A value that
-    /// the disk has no space for is given back with the error.
-    pub async fn secured(
-        mut self,
-        writer: Arc<WriteContext>,
-    ) -> Result<Result<Self, (Self, Error)>, Error> {
-        let disk = writer.dir().disk.clone();
-        let job = move || {
-            let needed = if self.is_in_memory() { self.len } else { 0 };
-            let taken = writer.take_space(needed);
-            let sealed = taken.and_then(|_taking| {
-                let version = writer.next_version(None)?;
-                self.seal(&writer, Placement::Absent, version)
-            });
-            match sealed {
-                Err(full @ Error::NoSpace(_)) => return Ok(Err((self, full))),
-                sealed => sealed?,
-            }
-            self.sync(&writer)?;
-            Ok(Ok(self))
-        };
-        disk.spawn(job).await
+    /// Puts the value on the disk. Blocks.
+    pub fn secure(&mut self, writer: &WriteContext) -> Result<(), Error> {
+        let needed = if self.is_in_memory() { self.len } else { 0 };
+        let _taking = writer.take_space(needed)?;
+        let version = writer.next_version(None)?;
+        self.seal(writer, Placement::Absent, version)?;
+        self.sync(writer)
     }
 
     /// True if its file is yet to be written.
     pub fn is_in_memory(&self) -> bool {
-        matches!(self.place, Place::Memory)
+        self.file.is_none()
     }
 
     /// The attributes and bytes that the journal is to hold, where they go there.
@@ -130,17 +106,14 @@ impl NewValue {
         if self.sealed.is_some() {
             return Ok(());
         }
-        if let (Place::Memory, Some(bytes)) = (&self.place, &self.small) {
-            let created = TempFile::create(&writer.temp_dir, placement, Some(bytes))?;
-            self.place = Place::File(created);
+        if let (None, Some(bytes)) = (&self.file, &self.small) {
+            self.file = Some(TempFile::create(&writer.temp_dir, placement, Some(bytes))?);
         }
         self.restamp(version)
     }
 
     fn restamp(&mut self, version: Version) -> Result<(), Error> {
-        let Place::File(file) = &self.place else {
-            return Err(Error::Truncated);
-        };
+        let file = self.file.as_ref().ok_or(Error::Truncated)?;
         file.seal(&self.attributes, version)?;
         self.sealed = Some(version);
         Ok(())
@@ -149,7 +122,7 @@ impl NewValue {
     /// Puts its file on the disk, where that is promised and the journal does not do it.
     fn sync(&mut self, writer: &WriteContext) -> Result<(), Error> {
         if writer.durability == Durability::Disk && !self.is_journaled {
-            writer.sync_value(self.file()?)?;
+            writer.sync_value(self.file_mut()?)?;
         }
         Ok(())
     }
@@ -157,7 +130,7 @@ impl NewValue {
     /// What its file is for the account, in a directory on the device `root`; `None` where that cannot be told. Blocks.
     pub fn known(&mut self, root: Option<u64>) -> Option<Known> {
         let (end, len) = (self.attributes.end(), self.len);
-        let stat = rustix::fs::fstat(&*self.file().ok()?.file).ok()?;
+        let stat = rustix::fs::fstat(&*self.file_mut().ok()?.file).ok()?;
         let known = Known::new(&stat, end, root);
         // The file system may choose the blocks later.
         Some(Known {
@@ -167,11 +140,8 @@ impl NewValue {
     }
 
     /// Its file, once it has one.
-    pub fn file(&mut self) -> Result<&mut TempFile, Error> {
-        match &mut self.place {
-            Place::File(file) => Ok(file),
-            Place::Memory => Err(Error::Truncated),
-        }
+    pub fn file_mut(&mut self) -> Result<&mut TempFile, Error> {
+        self.file.as_mut().ok_or(Error::Truncated)
     }
 
     /// Gives it the group and the rights that it is to have in `folder`, in place of a value of the mode `replaced`. Blocks.
@@ -181,7 +151,7 @@ impl NewValue {
         folder: &Folder<'_>,
         replaced: Option<Mode>,
     ) -> Result<(), Error> {
-        if self.file()?.inherit(folder, replaced)? {
+        if self.file_mut()?.inherit(folder, replaced)? {
             self.sync(writer)?;
         }
         Ok(())

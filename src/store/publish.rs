@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::batch_reply;
 use super::bounds::Victim;
-use super::changes::{Changes, Removal};
+use super::changes::Changes;
 use super::journal::{Journal, Log, NoLog};
 use super::write_context::WriteContext;
 use crate::transfer::spawn_vital;
@@ -31,7 +31,7 @@ mod unchangeable;
 mod undecided;
 
 use acknowledge::Acknowledger;
-pub use change::{Change, Condition, FolderChange, is_still_ended};
+pub use change::{Change, Condition, FolderChange, removal_of_ended};
 use change::{ChangeRequest, PublishResult};
 use files::ValueFiles;
 use pipeline::Pipeline;
@@ -95,19 +95,7 @@ impl Publisher {
         }
     }
 
-    /// Removes the values of these keys for the reason `removal` of the server, each if its condition holds. All outcomes are waited for
-    /// together, as [`batch_reply`] asks.
-    pub fn remove(
-        &self,
-        values: impl IntoIterator<Item = (Key<'static>, Condition)>,
-        removal: Removal,
-    ) -> impl Future<Output = Vec<PublishResult>> {
-        let remove =
-            |(key, condition)| self.change(key, Change::Remove(Some(removal)), Some(condition));
-        join_all(values.into_iter().map(remove).collect::<Vec<_>>())
-    }
-
-    /// Removes these values of bounds, each for its reason.
+    /// Removes these values, each for its reason, if it is allowed still. All outcomes are waited for together, as [`batch_reply`] asks.
     pub fn evict(
         &self,
         victims: impl IntoIterator<Item = Victim>,

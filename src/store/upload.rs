@@ -2,7 +2,7 @@
 //!
 //! A value stays in memory unless it [`is_large`]: it touches no file before it is published. Of a larger one, at most two
 //! chunks are in memory: one being filled while the other is written. An [`FileUpload`] that is dropped leaves nothing behind.
-//! Its only way out is [`FileUpload::finish`], to the publisher, as a [`NewValue`].
+//! Its only way out is [`FileUpload::into_value`], to the publisher.
 
 mod file_writer;
 
@@ -13,11 +13,11 @@ use bytes::Bytes;
 
 use super::attributes::Attributes;
 use super::bounds::size_of;
-use super::new_value::{NewValue, Place};
+use super::new_value::NewValue;
 use super::object::Object;
 use super::temp_file::TempFile;
 use super::upload_room::UploadRoom;
-use super::write_context::{Durability, WriteContext};
+use super::write_context::WriteContext;
 use crate::transfer::{
     BlockingPool, BodySource, CHUNK, Receiver, Reservation, ReservationHandle, Uploader, is_large,
     read,
@@ -29,7 +29,7 @@ use file_writer::FileWriter;
 pub struct FileUpload {
     writer: Arc<WriteContext>,
     /// The file that each full buffer goes to; without it, all bytes stay in the buffer.
-    file: Option<FileWriter>,
+    file: Option<Box<FileWriter>>,
     /// The bytes that have been received and are not being written.
     received: Receiver,
     /// With bounds: what makes room for a file that is not there yet.
@@ -39,29 +39,32 @@ pub struct FileUpload {
 }
 
 impl FileUpload {
-    /// Begins an upload of `len` bytes, where that is known, for `key`: so much of the quota is its own before any arrives. One that the
-    /// disk can have no space for, or that cannot get to its folder, is refused. Room is made with `room`, as the bytes arrive.
-    pub async fn begin(
+    /// An upload of `len` bytes, where that is known: so much of the quota is its own before any arrives. Room is made with `room`, as the
+    /// bytes arrive.
+    pub fn new(
         writer: Arc<WriteContext>,
-        key: &Key<'_>,
         len: Option<u64>,
         uploader: Option<Uploader>,
-        mut room: Option<Box<UploadRoom>>,
+        room: Option<Box<UploadRoom>>,
     ) -> Result<Self, Error> {
         let mut reservation = Reservation::new(&writer.quota, uploader);
         reservation.grow(len.unwrap_or(0))?;
-        let mut file = None;
-        if let Some(len) = len.filter(|&len| is_large(len)) {
-            let (key, room) = (Some(key.clone().into_owned()), room.take());
-            file = Some(FileWriter::create(&writer, len, key, room).await?);
-        }
         Ok(Self {
             writer,
-            file,
+            file: None,
             room,
             received: Receiver::new(ReservationHandle::Own(reservation)),
             attributes: Attributes::default(),
         })
+    }
+
+    /// Makes the file of a large value of `key`, of `len` bytes. One that the disk can have no space for, or that cannot get to its folder, is
+    /// refused.
+    pub async fn create_file(&mut self, key: &Key<'_>, len: u64) -> Result<(), Error> {
+        let (key, room) = (Some(key.clone().into_owned()), self.room.take());
+        let created = FileWriter::create(&self.writer, len, key, room).await?;
+        self.file = Some(Box::new(created));
+        Ok(())
     }
 
     /// Continues `file`, which has `len` bytes; the bytes before `end` are announced.
@@ -76,16 +79,11 @@ impl FileUpload {
         let file = FileWriter::resume(Arc::clone(&writer), file, len, end, room);
         Self {
             writer,
-            file: Some(file),
+            file: Some(Box::new(file)),
             room: None,
             received: Receiver::new(reservation),
             attributes: Attributes::default(),
         }
-    }
-
-    /// Writes what has been received to the file of a resumable upload.
-    pub async fn pause(mut self) -> Result<(), Error> {
-        self.written().await.map(drop)
     }
 
     /// Has the digests that are `wanted` computed from the bytes to come, on the `compute` threads.
@@ -103,7 +101,7 @@ impl FileUpload {
     ) -> Result<Digests, Error> {
         let gone = match &mut self.file {
             Some(file) if !self.received.covers(wanted) => {
-                file.written().await?;
+                Box::pin(file.written()).await?;
                 Some((Arc::clone(&file.file.file), file.len))
             }
             _ => None,
@@ -117,7 +115,8 @@ impl FileUpload {
         self.received.reserve(written, data.len())?;
         while !data.is_empty() {
             if self.received.fill(&mut data, CHUNK, None) {
-                self.flush().await?;
+                // Boxed, as what else a small value does not need: its future is copied once where it is begun.
+                Box::pin(self.flush()).await?;
             }
         }
         Ok(())
@@ -132,7 +131,7 @@ impl FileUpload {
             && let Some(file) = &mut self.file
             && let Some(pipe) = self.writer.pipes.take()
         {
-            return file.receive(pipe, source).await;
+            return Box::pin(file.receive(pipe, source)).await;
         }
         while source.remaining() > 0 {
             let data = read(source).await?;
@@ -147,45 +146,41 @@ impl FileUpload {
         file.copy(object).await
     }
 
-    /// All bytes are in: gives them up for publishing, on the disk already where that is promised; where a small value has no space there,
-    /// `room` makes some. What a small value does not need is boxed, as its future is copied once where it is begun.
-    pub fn finish(
-        mut self,
-        room: impl FnOnce() -> Option<Box<UploadRoom>>,
-    ) -> impl Future<Output = Result<NewValue, Error>> {
-        let written = self.file.as_ref().map_or(0, |file| file.len);
-        let len = written + self.received.buffer.len() as u64;
-        let is_small = self.file.is_none() && !is_large(len);
-        async move {
-            let staging = self.file.as_ref().and_then(FileWriter::staging);
-            let place = if is_small {
-                Place::Memory
-            } else {
-                Place::File(Box::pin(self.written()).await?)
-            };
-            let (bytes, reservation) = self.received.into_parts();
-            let value = NewValue {
-                len,
-                attributes: self.attributes,
-                small: is_small.then_some(bytes),
-                is_journaled: is_small && self.writer.journal.is_used.load(Relaxed),
-                place,
-                sealed: None,
-                reservation: Some(reservation),
-                staging,
-            };
-            if self.writer.durability == Durability::Disk && !value.is_journaled {
-                return Box::pin(secured(value, self.writer, room)).await;
-            }
-            Ok(value)
+    /// True of a value that has no file, and needs none before it is published.
+    pub fn is_small(&self) -> bool {
+        self.file.is_none() && !is_large(self.received.buffer.len() as u64)
+    }
+
+    /// True of a small value that the journal is to hold.
+    pub fn is_journaled(&self) -> bool {
+        self.is_small() && self.writer.journal.is_used.load(Relaxed)
+    }
+
+    /// Writes all that has been received to the file, which is made if there is none.
+    pub async fn write_out(&mut self) -> Result<(), Error> {
+        self.flush().await?;
+        match &mut self.file {
+            Some(file) => file.written().await,
+            None => Ok(()),
         }
     }
 
-    /// The file, which has all of the value.
-    async fn written(&mut self) -> Result<TempFile, Error> {
-        self.flush().await?;
-        let file = self.file.take().ok_or(Error::Truncated)?;
-        file.finish().await
+    /// All bytes are in, in its file unless it [`is_small`](Self::is_small): gives them up for publishing.
+    pub fn into_value(self) -> NewValue {
+        let (is_small, is_journaled) = (self.is_small(), self.is_journaled());
+        let written = self.file.as_ref().map_or(0, |file| file.len);
+        let (bytes, reservation) = self.received.into_parts();
+        let held: usize = bytes.iter().map(Bytes::len).sum();
+        NewValue {
+            len: written + held as u64,
+            attributes: self.attributes,
+            small: is_small.then_some(bytes),
+            is_journaled,
+            staging: self.file.as_deref().and_then(FileWriter::staging),
+            file: self.file.map(|file| file.file),
+            sealed: None,
+            reservation: Some(reservation),
+        }
     }
 
     /// Starts to write what is in the buffer, once what came before it is written.
@@ -197,7 +192,7 @@ impl FileUpload {
             Some(file) => file,
             none => {
                 let created = FileWriter::create(&self.writer, 0, None, self.room.take());
-                none.insert(created.await?)
+                none.insert(Box::new(created.await?))
             }
         };
         let (runs, len) = self.received.hand_on().await?;
@@ -205,24 +200,32 @@ impl FileUpload {
     }
 }
 
-/// Puts `value` on the disk, for which `room` may make room there.
-async fn secured(
-    value: NewValue,
-    writer: Arc<WriteContext>,
+/// Puts `value` on the disk, for which `room` may make room there: the syncs of concurrent writers then run, and are committed, together.
+pub async fn secured(
+    mut value: NewValue,
+    writer: &Arc<WriteContext>,
     room: impl FnOnce() -> Option<Box<UploadRoom>>,
 ) -> Result<NewValue, Error> {
-    let (mut value, mut full) = match value.secured(Arc::clone(&writer)).await? {
-        Ok(secured) => return Ok(secured),
-        Err(full) => full,
-    };
-    let Some(mut room) = room() else {
-        return Err(full);
-    };
-    while room.make(size_of(value.len)).await {
-        (value, full) = match value.secured(Arc::clone(&writer)).await? {
-            Ok(secured) => return Ok(secured),
-            Err(full) => full,
+    let (mut ask, mut room) = (Some(room), None);
+    loop {
+        let context = Arc::clone(writer);
+        let job = move || {
+            let secured = value.secure(&context);
+            Ok((value, secured))
         };
+        let secured;
+        (value, secured) = writer.dir().disk.spawn(job).await?;
+        let full = match secured {
+            Err(full @ Error::NoSpace(_)) => full,
+            secured => return secured.map(|()| value),
+        };
+        room = ask.take().map_or(room, |ask| ask());
+        let is_made = match &mut room {
+            Some(room) => room.make(size_of(value.len)).await,
+            None => false,
+        };
+        if !is_made {
+            return Err(full);
+        }
     }
-    Err(full)
 }

@@ -39,7 +39,7 @@ impl UploadRoom {
             let (room, writer) = (Arc::clone(&self.room), Arc::clone(&self.writer));
             let key = self.key.clone();
             let choose = move || {
-                let free = writer.space.free(&writer.dir().root)?;
+                let free = writer.free()?;
                 room.gone(|| free);
                 let has = free.map_or(0, Free::beyond_floor);
                 let lacks = Total {

@@ -100,11 +100,16 @@ impl WriteContext {
             taken => return taken.map(drop),
         };
         let evictable = self.account().map_or(0, |account| account.evictable());
-        let free = self.space.free(&self.dir().root)?;
+        let free = self.free()?;
         let has = free.map_or(u64::MAX, Free::beyond_floor);
         (has.saturating_add(evictable) >= len)
             .then_some(())
             .ok_or(full)
+    }
+
+    /// The free space, where the file system tells it. Blocks.
+    pub fn free(&self) -> Result<Option<Free>, Error> {
+        self.space.free(&self.dir().root)
     }
 
     /// The directory of the values.
@@ -230,6 +235,6 @@ impl WriteContext {
         retry_on_intr(|| rustix::fs::accessat(root, ".", wanted, AtFlags::EACCESS))
             .map_err(Error::errno_while("write to the directory"))?;
         TempFile::create(&self.temp_dir, Placement::Root, Some(&content))?.rehearse("probe")?;
-        self.space.free(root)
+        self.free()
     }
 }

@@ -256,7 +256,8 @@ async fn append_body(
         () = upload.is_wanted() => Err(Refusal::UploadTaken),
         received = receiving => received,
     };
-    let paused = appending.pause().await;
+    let paused = appending.write_out().await;
+    drop(appending);
     upload.appended()?;
     received?;
     Ok(paused?)

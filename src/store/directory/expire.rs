@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 
 use super::Directory;
 use crate::failpoint;
-use crate::store::changes::Removal;
 use crate::store::list::{SPARE, ValueWalk};
-use crate::store::publish::{Publisher, is_still_ended};
+use crate::store::publish::{Publisher, removal_of_ended};
 use crate::value::{Error, Prefixes};
 
 /// The time between two walks.
@@ -51,9 +50,8 @@ impl Directory {
             };
             while ended.peek().is_some() {
                 let some = ended.by_ref().take(REMOVED_AT_ONCE);
-                let still = some.map(|(key, meta)| (key, is_still_ended(meta)));
-                let removed = publisher.remove(still, Removal::Expired).await;
-                let mut failed = removed.into_iter().filter_map(Result::err);
+                let removed = publisher.evict(some.map(|(key, meta)| removal_of_ended(key, meta)));
+                let mut failed = removed.await.into_iter().filter_map(Result::err);
                 let failed = failed.find(|error| !matches!(error, Error::Precondition));
                 failure = failure.or(failed);
             }

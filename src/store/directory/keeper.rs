@@ -215,17 +215,13 @@ impl Work {
             && let Choice::Evict(victims) = self.room.for_disk(Some(free), lacks, &[])
             && self.evict(runtime, victims)
         {
-            self.room.gone(|| self.free());
+            self.room.gone(|| self.writer.free().ok()?);
         }
-    }
-
-    fn free(&self) -> Option<Free> {
-        self.writer.space.free(&self.writer.dir().root).ok()?
     }
 
     /// The free space, and what is to be free beside `--min-free` before an upload needs it, if it lacks.
     fn short_of_space(&self) -> Option<(Free, Total)> {
-        let free = self.free()?;
+        let free = self.writer.free().ok()??;
         let wanted = free.floor + free.floor / 4;
         let bytes = wanted.saturating_sub(free.bytes);
         (bytes > 0).then_some((free, Total { bytes, keys: 0 }))

@@ -167,7 +167,7 @@ impl Directory {
             pipes: Pipes::default(),
         });
         // Warns at once where uploads are refused from the beginning. A disk that does not tell is met by the first of them.
-        let _ = writer.space.free(&writer.dir().root);
+        let _ = writer.free();
         let recovered = journal::recover(&place, &writer, options.journal.discards)?;
         let journal = if is_journaled {
             Journal::start(&place, recovered, &writer)?

@@ -15,9 +15,14 @@ use crate::value::{Error, Key, Meta};
 /// replace or remove, if there is one.
 pub type Condition = Box<dyn Fn(Option<Meta>) -> bool + Send>;
 
-/// Holds for a value that is still the one of `found`, and has still ended.
-pub fn is_still_ended(found: Meta) -> Condition {
-    Box::new(move |now| now.is_some_and(|now| now == found && now.has_ended()))
+/// The removal of the value of `key` that was `found` to have ended, if it is still that one and has still ended.
+pub fn removal_of_ended(key: Key<'static>, found: Meta) -> Victim {
+    Victim {
+        key,
+        bytes: 0,
+        allows: Box::new(move |now| now.is_some_and(|now| now == found && now.has_ended())),
+        why: Removal::Expired,
+    }
 }
 
 /// The value that was published, or removed; `None` where there was none to remove.

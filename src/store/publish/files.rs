@@ -4,13 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::super::bounds::{Account, Choice, Room, Total, Victim, size_of};
-use super::super::changes::Removal;
+use super::super::bounds::{Account, Choice, Room, Total, size_of};
 use super::super::commit::{self, Found};
 use super::super::new_value::Source;
 use super::super::space::{Allowance, Free};
 use super::super::write_context::WriteContext;
-use super::change::{Change, ChangeRequest, FolderChange, Plan, is_still_ended};
+use super::change::{Change, ChangeRequest, FolderChange, Plan, removal_of_ended};
 use super::decide::{Files, MadeAtOnce, has_source, lacks_room, plan, survive};
 use super::pending::PendingState;
 use super::unchangeable;
@@ -104,16 +103,12 @@ impl ValueFiles {
         Ok(Some(Meta::new(len, version).ending(end)))
     }
 
-    fn free(&self) -> Option<Free> {
-        self.writer.space.free(&self.writer.dir().root).ok()?
-    }
-
     /// Who goes so that the disk has space for the value of `change`.
     fn room_on_disk(&self, room: &Room, change: &ChangeRequest) -> Choice {
-        let free = self.free();
+        let free = self.writer.free().ok().flatten();
         let len = change.value().filter(|_| change.is_in_memory());
         let needs = size_of(len.map_or(0, |(len, _)| len)) + size_of(1);
-        let has = free.map_or(u64::MAX, |free| free.bytes.saturating_sub(free.floor));
+        let has = free.map_or(u64::MAX, Free::beyond_floor);
         let mut lacks = Total {
             bytes: needs.saturating_sub(has),
             keys: free.map_or(0, Free::lacking_inodes),
@@ -303,13 +298,7 @@ impl Files for ValueFiles {
 
     fn ended_in_way(&self, key: &Key<'_>) -> Option<ChangeRequest> {
         let (key, meta) = self.writer.dir().ended_at(key.as_str())?;
-        let allows = is_still_ended(meta);
-        Some(ChangeRequest::eviction(Victim {
-            key,
-            bytes: 0,
-            allows,
-            why: Removal::Expired,
-        }))
+        Some(ChangeRequest::eviction(removal_of_ended(key, meta)))
     }
 
     fn used(&self, key: &Key<'_>) {
@@ -319,7 +308,7 @@ impl Files for ValueFiles {
 
     fn evicted(&self) {
         let room = self.writer.room.as_ref();
-        room.inspect(|room| room.gone(|| self.free()));
+        room.inspect(|room| room.gone(|| self.writer.free().ok()?));
     }
 
     fn withdraw(&self, change: &mut ChangeRequest, error: Option<&Error>) {

@@ -56,35 +56,23 @@ impl Pending {
     }
 
     /// Notes what the keys of `change` will have: its own key `value`, and the key that it moves from none.
-    pub fn decide_all(&mut self, change: &ChangeRequest, value: Option<Meta>) {
-        self.decide(&change.key, value);
-        if let Some(source) = change.source() {
-            self.decide(&source.key, None);
+    pub fn decide(&mut self, change: &ChangeRequest, value: Option<Meta>) {
+        for key in change.keys() {
+            let state = self.keys.entry(key.as_str().into()).or_default();
+            state.value = value.filter(|_| *key == change.key);
+            state.changes += 1;
         }
     }
 
-    /// As [`Self::finish`], of all keys of `change`.
-    pub fn finish_all(&mut self, change: &ChangeRequest) {
-        self.finish(&change.key);
-        if let Some(source) = change.source() {
-            self.finish(&source.key);
-        }
-    }
-
-    /// Notes that `key` will have `value`.
-    pub fn decide(&mut self, key: &Key<'_>, value: Option<Meta>) {
-        let state = self.keys.entry(key.as_str().into()).or_default();
-        state.value = value;
-        state.changes += 1;
-    }
-
-    /// Removes one change of `key`, which was made or never will be; without any left, the file of `key` decides again. If it was not made, a
-    /// later change whose plan builds on it finds that the file is not the base of that plan, and is decided anew.
-    pub fn finish(&mut self, key: &Key<'_>) {
-        if let Some(state) = self.keys.get_mut(key.as_str()) {
-            state.changes -= 1;
-            if state.changes == 0 {
-                self.keys.remove(key.as_str());
+    /// Removes one change of each key of `change`, which was made or never will be; without any left, the file of a key decides again. If it was
+    /// not made, a later change whose plan builds on it finds that the file is not the base of that plan, and is decided anew.
+    pub fn finish(&mut self, change: &ChangeRequest) {
+        for key in change.keys() {
+            if let Some(state) = self.keys.get_mut(key.as_str()) {
+                state.changes -= 1;
+                if state.changes == 0 {
+                    self.keys.remove(key.as_str());
+                }
             }
         }
     }

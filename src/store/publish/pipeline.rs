@@ -303,7 +303,7 @@ impl Group {
                     continue;
                 }
                 Decision::Make(_) => {
-                    pending.finish_all(&entry.change);
+                    pending.finish(&entry.change);
                     files.withdraw(&mut entry.change, None);
                 }
                 // Without the removals there is no room for it.

@@ -92,7 +92,7 @@ impl Undecided {
             if let Decision::Make(plan) = entry.decision {
                 let version = |meta: Option<Meta>| meta.map(|meta| meta.version);
                 let (base, result) = (version(plan.base), version(plan.result));
-                self.pending.decide_all(change, plan.result);
+                self.pending.decide(change, plan.result);
                 let (key, small) = (&change.key, change.journaled());
                 let record = frame.add_change(key, base, result, small, change.source());
                 entry.record = Some(record);
@@ -138,7 +138,7 @@ impl Undecided {
                     is_allowed.then_some(()).ok_or(Error::Precondition)?;
                     survive(|| files.make(&mut change, plan))
                 });
-                self.pending.finish_all(&change);
+                self.pending.finish(&change);
                 made.map(|is_made| (plan, is_made))
             }
         };

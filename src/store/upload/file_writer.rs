@@ -206,12 +206,6 @@ impl FileWriter {
         Ok(())
     }
 
-    /// The file, once all is written.
-    pub async fn finish(mut self) -> Result<TempFile, Error> {
-        self.written().await?;
-        Ok(self.file)
-    }
-
     /// Takes all that `source` has, through `pipe`. A reactor moves what has arrived into the pipe, and a disk thread passes
     /// that on to the file; while more is there it goes on by itself, so that a fast sender costs one hand-over for some
     /// megabytes. Given up, what had arrived is lost, but for what [`FileWriter::written`] waits for.
