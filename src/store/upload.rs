@@ -218,7 +218,7 @@ async fn secured(
     let Some(mut room) = room() else {
         return Err(full);
     };
-    while room.make(size_of(value.len)).await {
+    while room.make(size_of(value.len), 1).await {
         (value, full) = match value.secured(Arc::clone(&writer)).await? {
             Ok(secured) => return Ok(secured),
             Err(full) => full,
