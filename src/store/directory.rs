@@ -24,7 +24,7 @@ use super::directory_fd::{Blocking, ValuesDir};
 use super::list::Lister;
 use super::object::{IsText, Object};
 use super::publish::{Change, Condition, Publisher, ended};
-use super::resumable::{Field, Registry, Resumable};
+use super::resumable::{FILES, Field, Registry, Resumable};
 use super::space::Free;
 use super::upload::{FileUpload, secured};
 use super::upload_claim::UploadId;
@@ -282,8 +282,17 @@ impl Directory {
         let Writing {
             writer, uploads, ..
         } = writing;
-        let begun = Resumable::begin(writer, uploads, key, length, fields, uploader).await;
-        writer.note(begun.map(|upload| writing.with_room(upload)))
+        let mut room = writing.room(&key);
+        loop {
+            let (key, fields, uploader) = (key.clone(), fields.clone(), uploader.clone());
+            let begun = Resumable::begin(writer, uploads, key, length, fields, uploader).await;
+            if let (Err(Error::NoSpace(_)), Some(room)) = (&begun, &mut room)
+                && Box::pin(room.make(0, FILES)).await
+            {
+                continue;
+            }
+            return writer.note(begun.map(|upload| writing.with_room(upload)));
+        }
     }
 
     /// The key of the resumable upload `id`; `None` where there is none. A request that holds the claim goes on.

@@ -23,7 +23,7 @@ use crate::transfer::{BlockingPool, Reservation, ReservationHandle, Uploader, ha
 use crate::value::{Digests, Error, Hasher, Key, Wanted};
 use record::{create, cut, keep_record, open, record, remove_files};
 
-pub use record::Field;
+pub use record::{FILES, Field};
 pub use registry::Registry;
 
 /// The claim on a resumable upload.

@@ -56,9 +56,9 @@ impl Free {
         self.bytes.saturating_sub(self.floor)
     }
 
-    /// The files that cannot be made for want of inodes, when one is to be made.
-    pub fn lacking_inodes(self) -> u64 {
-        u64::from(self.inodes == Some(0))
+    /// The inodes that lack where so many files are to be made.
+    pub fn lacking_inodes(self, files: u64) -> u64 {
+        self.inodes.map_or(0, |free| files.saturating_sub(free))
     }
 }
 

@@ -221,7 +221,7 @@ pub async fn secured(
         };
         room = ask.take().map_or(room, |ask| ask());
         let is_made = match &mut room {
-            Some(room) => room.make(size_of(value.len)).await,
+            Some(room) => room.make(size_of(value.len), 1).await,
             None => false,
         };
         if !is_made {

@@ -32,8 +32,9 @@ pub struct UploadRoom {
 }
 
 impl UploadRoom {
-    /// Has values go until the disk has `bytes` free, and an inode, for which a write found no space. False where nobody is left who could go.
-    pub async fn make(&mut self, bytes: u64) -> bool {
+    /// Has values go until the disk has `bytes` and inodes for so many `files` free, for which a write found no space. False where nobody is
+    /// left who could go.
+    pub async fn make(&mut self, bytes: u64, files: u64) -> bool {
         let mut is_made = false;
         loop {
             let (room, writer) = (Arc::clone(&self.room), Arc::clone(&self.writer));
@@ -44,7 +45,7 @@ impl UploadRoom {
                 let has = free.map_or(0, Free::beyond_floor);
                 let lacks = Total {
                     bytes: bytes.saturating_sub(has),
-                    keys: free.map_or(0, Free::lacking_inodes),
+                    keys: free.map_or(0, |free| free.lacking_inodes(files)),
                 };
                 let choose = || room.for_disk(free, lacks, &[key.as_str()]);
                 Ok((!lacks.is_zero()).then(choose))

@@ -111,7 +111,7 @@ impl ValueFiles {
         let has = free.map_or(u64::MAX, Free::beyond_floor);
         let mut lacks = Total {
             bytes: needs.saturating_sub(has),
-            keys: free.map_or(0, Free::lacking_inodes),
+            keys: free.map_or(0, |free| free.lacking_inodes(1)),
         };
         if lacks.is_zero() {
             // The file system refuses it though it tells of space.

@@ -27,6 +27,9 @@ use crate::value::{Error, Meta, Version};
 /// Longer than any record: of a key, and of fields that came in the head of a request.
 const MAX_LEN: u64 = 1 << 20;
 
+/// The files of an upload: its bytes, its record, and for a moment the next record beside that.
+pub const FILES: u64 = 3;
+
 /// The end of the names of records.
 pub const SUFFIX: &str = ".json";
 

@@ -79,7 +79,7 @@ impl FileWriter {
             match (writer.dir().disk.spawn(job).await?, &mut room) {
                 // There are no inodes.
                 (Err(full @ Error::NoSpace(_)), Some(room)) => {
-                    if !Box::pin(room.make(0)).await {
+                    if !Box::pin(room.make(0, 1)).await {
                         return Err(full);
                     }
                 }
@@ -159,7 +159,7 @@ impl FileWriter {
         let Some(room) = &mut self.room else {
             return Err(full.why);
         };
-        let is_made = Box::pin(room.make(end - start)).await;
+        let is_made = Box::pin(room.make(end - start, 1)).await;
         is_made.then_some(full.data).ok_or(full.why)
     }
 
