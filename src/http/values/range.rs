@@ -13,7 +13,7 @@ use bytes::Bytes;
 use hyper::header::{HeaderMap, RANGE};
 
 /// The most parts of one response: zsync and electron-updater, which patch a value, ask for hundreds.
-pub const MAX_PARTS: usize = 256;
+pub const MAX_PARTS: usize = 512;
 
 /// Regions no further apart than this are sent as one: less than the head of another part (section 15.3.7.2).
 const NEAR: u64 = 80;
@@ -317,8 +317,8 @@ mod tests {
             let specs: Vec<_> = (0..count).map(|i| format!("{0}-{0}", i * 100)).collect();
             of(&format!("bytes={}", specs.join(",")), 1 << 20)
         };
-        assert!(matches!(apart(256), Some(parts) if parts.len() == 256));
-        assert_eq!(apart(257), None);
+        assert!(matches!(apart(512), Some(parts) if parts.len() == 512));
+        assert_eq!(apart(513), None);
         let together = format!("bytes={}", "0-0,".repeat(1000));
         assert_eq!(of(&together, 10), Some(one(0..1)));
     }
