@@ -4,7 +4,6 @@
 //! authority, as `openssl req -x509` makes it: while its dates hold, and as a server's for the names in it.
 
 use std::fmt::Display;
-use std::fs;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ use x509_cert::certificate::{CertificateInner, Raw, Version};
 use x509_cert::der::Decode;
 use x509_cert::ext::pkix::BasicConstraints;
 
-use crate::file_error::unreadable;
+use crate::file_error::{self, unreadable};
 
 type CertificateChain = Vec<CertificateDer<'static>>;
 
@@ -64,7 +63,7 @@ pub fn read_key(file: &Path) -> Result<PrivateKeyDer<'static>, String> {
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, String> {
-    fs::read(file).map_err(|error| unusable(file, unreadable(file, &error)))
+    file_error::read(file).map_err(|error| unusable(file, unreadable(file, &error)))
 }
 
 fn unusable(file: &Path, why: impl Display) -> String {

@@ -8,7 +8,6 @@
 //! from its file here. Knows no URL.
 
 use std::fmt::{self, Display};
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -19,7 +18,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-use crate::file_error::unreadable;
+use crate::file_error::{self, unreadable};
 
 /// The most memory that a check may take, in KiB.
 const MOST_MEMORY: u32 = 256 << 10;
@@ -183,10 +182,10 @@ pub struct LinkTerms<'a> {
     pub max: Option<u64>,
 }
 
-/// The secret of signed links in the file at `path`, or why there is none.
+/// The secret of signed links in the file at `path`, without white space around it, or why there is none.
 pub fn read_secret(path: &Path) -> Result<Vec<u8>, String> {
     let bad = |why: &dyn Display| format!("{}: {why}", path.display());
-    let secret = fs::read(path).map_err(|error| bad(&unreadable(path, &error)))?;
+    let secret = file_error::read(path).map_err(|error| bad(&unreadable(path, &error)))?;
     let secret = secret.trim_ascii();
     if secret.len() < SHORTEST_SECRET {
         let why = format!("a secret has {SHORTEST_SECRET} bytes or more");

@@ -5,7 +5,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
-use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -17,7 +16,7 @@ use toml::value::Datetime;
 use super::credentials::{LinkKey, PasswordHash, SubjectCredentials, TokenDigest, read_secret};
 use super::htpasswd::parse_htpasswd;
 use super::policy::{Existing, Policy, Right, Rule, check_name};
-use crate::file_error::unreadable;
+use crate::file_error::{read_text, unreadable};
 use crate::value::check_prefix;
 
 /// The realm of a file that names none.
@@ -312,7 +311,7 @@ fn time(given: &Datetime) -> Option<SystemTime> {
 }
 
 fn text_of(path: &Path) -> Result<String, BadAccess> {
-    let text = fs::read_to_string(path).map_err(|error| BadAccess {
+    let text = read_text(path).map_err(|error| BadAccess {
         place: path.display().to_string(),
         why: unreadable(path, &error),
     })?;

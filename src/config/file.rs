@@ -8,7 +8,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
-use std::fs;
 use std::path::{self, Path, PathBuf};
 
 use clap::ValueHint;
@@ -18,7 +17,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::mistakes::{message, nearest};
-use crate::file_error::unreadable;
+use crate::file_error::{read_text, unreadable};
 
 /// The name of the value of an option that is a table of a file.
 const TABLE: &str = "TABLE";
@@ -56,7 +55,7 @@ struct FileEntry {
 impl ConfigFile {
     /// Reads the options of `command` that the file at `path` gives. The error has a line for each fault.
     pub fn read(path: &Path, command: &Command) -> Result<Self, String> {
-        let text = fs::read_to_string(path)
+        let text = read_text(path)
             .map_err(|why| format!("{}: {}", path.display(), unreadable(path, &why)))?;
         let place = |at: usize| format!("{}:{}", path.display(), line(&text, at));
         let table = DeTable::parse(&text).map_err(|error| {

@@ -288,7 +288,14 @@ fn at(option: &'static str, given: &str, place: &str) -> Result<At, ConfigError>
         let everywhere = SocketAddr::new(net::everywhere(), port);
         return Ok(At::Address(everywhere));
     }
-    let addresses = place.to_socket_addrs();
+    let addresses = match zoned(place) {
+        // The parser of the standard library takes no names of interfaces.
+        Some((address, port)) => {
+            let port: u16 = port.parse().map_err(|_| bad("no such port"))?;
+            (address, port).to_socket_addrs()
+        }
+        None => place.to_socket_addrs(),
+    };
     let addresses = addresses.map_err(|error| bad(&error.to_string()))?;
     // One address of a name, IPv4 first, as in Go: Debian names ::1 localhost before 127.0.0.1, which clients try too.
     let address = addresses.min_by_key(SocketAddr::is_ipv6);
@@ -297,13 +304,22 @@ fn at(option: &'static str, given: &str, place: &str) -> Result<At, ConfigError>
         .ok_or_else(|| bad("no such address"))
 }
 
-/// The name or address in `given`, if there is one.
+/// The address, with the interface that a link-local one of IPv6 is of (RFC 4007, section 11), and the port in `[ADDRESS%INTERFACE]:PORT`.
+fn zoned(place: &str) -> Option<(&str, &str)> {
+    let (address, port) = place.strip_prefix('[')?.split_once("]:")?;
+    address.contains('%').then_some((address, port))
+}
+
+/// The name or address in `given`, if there is one; without an interface, which no client names.
 fn name(given: &str) -> Option<&str> {
     let place = Typed::new(given).place;
     if is_local(place) {
         return None;
     }
-    Some(place.rsplit_once(':')?.0)
+    match zoned(place) {
+        Some((address, _)) => Some(address.split_once('%')?.0),
+        None => Some(place.rsplit_once(':')?.0),
+    }
 }
 
 fn is_number(text: &str) -> bool {
@@ -428,7 +444,19 @@ mod tests {
         }
         let ipv6 = place("--listen", "[::1]:80").unwrap();
         assert_eq!(ipv6.at, At::Address("[::1]:80".parse().unwrap()));
+        for (given, zone) in [("[fe80::1%lo]:80", 1), ("https://[fe80::1%1]:80/", 1)] {
+            let At::Address(SocketAddr::V6(address)) = place("--listen", given).unwrap().at else {
+                panic!("{given}");
+            };
+            assert_eq!((address.scope_id(), address.port()), (zone, 80), "{given}");
+            assert_eq!(super::name(given), Some("fe80::1"));
+        }
         for bad in [
+            "[fe80::1%nosuch0]:80",
+            "[fe80::1%lo]:x",
+            "[fe80::1%lo]",
+            "[fe80::1%lo:80",
+            "[%lo]:80",
             "unix:",
             "fd:2",
             "fd:",

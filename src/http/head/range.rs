@@ -13,7 +13,7 @@ use bytes::Bytes;
 use hyper::header::{HeaderMap, RANGE};
 
 /// The most parts of one response: zsync and electron-updater, which patch a value, ask for hundreds.
-pub const MAX_PARTS: usize = 256;
+pub const MAX_PARTS: usize = 512;
 
 /// Regions no further apart than this are sent as one: less than the head of another part (section 15.3.7.2).
 const NEAR: u64 = 80;

@@ -24,7 +24,7 @@ use crate::http::values::get::get;
 use crate::http::values::moves::perform::relocate;
 use crate::http::values::put::put;
 use crate::http::watch::feed::NO_WATCH;
-use crate::store::Purpose;
+use crate::store::{Error, Key, Purpose};
 
 /// The response to a request, once it is performed.
 pub async fn perform(
@@ -113,14 +113,20 @@ async fn execute(
         Operation::Upload(id, asked) => Box::pin(use_upload(request, id, asked, body)).await,
         Operation::Form(form) => Box::pin(store_form(request, *form, body)).await,
         Operation::Delete { key, preconditions } => {
+            let name = key.clone();
             let deleted = service.store.delete(service.reactor, key, preconditions);
-            Ok(if deleted.await? {
-                Outcome::Deleted
-            } else {
-                Outcome::NoValue
-            })
+            if deleted.await? {
+                return Ok(Outcome::Deleted);
+            }
+            Box::pin(without_value(request, name)).await
         }
-        Operation::Move(asked) => Box::pin(relocate(request, *asked, Purpose::Use)).await,
+        Operation::Move(asked) => {
+            let name = asked.from.clone();
+            match Box::pin(relocate(request, *asked, Purpose::Use)).await? {
+                Outcome::NoValue => Box::pin(without_value(request, name)).await,
+                outcome => Ok(outcome),
+            }
+        }
         Operation::MoveFolder(asked) => Box::pin(move_folder(service, *asked)).await,
         Operation::CopyFolder(asked) => {
             request.guard.connection.record.end_with_client();
@@ -160,4 +166,18 @@ async fn pass_over(
     }
     let permit = |client: &Principal| client.permit(operation);
     request.permitted_now(permit).map(drop)
+}
+
+/// What is answered to a DELETE, MOVE or COPY of `key`, which has no value. Clients of `WebDAV` leave out the `/` of a folder and take 404 for
+/// gone already, so a folder that the client may see is named.
+async fn without_value(request: &RequestContext, key: Key<'static>) -> Result<Outcome, Refusal> {
+    let service = &*request.service;
+    if !service.config.compat
+        && service.store.has_folder(&key).await?
+        && let Outcome::Redirect(_) = folder_of(request, &key, 0, None).await?
+    {
+        let why = "a folder, whose path ends with '/', has this name";
+        return Err(Error::Occupied(why.to_owned()).into());
+    }
+    Ok(Outcome::NoValue)
 }

@@ -103,18 +103,24 @@ pub enum Target {
     Upload,
     /// The path that takes forms with files.
     Forms,
+    /// The feed of changes.
+    Watch,
+    /// Another page of the server.
+    Page,
 }
 
 impl Target {
     /// The methods of the target.
     pub fn methods(self, config: &ServiceConfig) -> &'static str {
         match (self, config.read_only) {
-            (Self::Values | Self::Existing, true) => "GET, HEAD, OPTIONS",
+            (Self::Values | Self::Existing, true) | (Self::Page, _) => "GET, HEAD, OPTIONS",
             (Self::Shared, true) => "GET, HEAD, POST, OPTIONS",
             (Self::Values, false) => "GET, HEAD, PUT, DELETE, MOVE, COPY, MKCOL, OPTIONS",
             (Self::Existing, false) => "GET, HEAD, PUT, DELETE, MOVE, COPY, OPTIONS",
             (Self::Shared, false) => "GET, HEAD, PUT, POST, DELETE, MOVE, COPY, MKCOL, OPTIONS",
             (Self::Upload, _) => UPLOAD_METHODS,
+            // No HEAD: the response has no end.
+            (Self::Watch, _) => "GET, OPTIONS",
             (Self::Forms, true) => "OPTIONS",
             (Self::Forms, false) => "POST, OPTIONS",
         }

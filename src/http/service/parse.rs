@@ -149,7 +149,7 @@ impl<'a> RequestHead<'a> {
     fn operation(&self) -> Result<Operation<'a>, Refusal> {
         let (head, config) = (self.head, self.config);
         if self.path == WATCH && config.routes != Routes::Pages {
-            return self.watch().map(Operation::Watch);
+            return self.watch();
         }
         if let Some(page) = page(self.path, config.routes) {
             match head.method {
@@ -157,7 +157,10 @@ impl<'a> RequestHead<'a> {
                     let format = MetricsFormat::preferred(&head.headers);
                     return Ok(Operation::Page(page, format));
                 }
-                _ if !config.compat => return Err(Refusal::PageMethod("GET, HEAD")),
+                Method::OPTIONS if !config.compat => return Ok(self.options(Target::Page)),
+                _ if !config.compat => {
+                    return Err(Refusal::PageMethod(Target::Page.methods(config)));
+                }
                 _ => {}
             }
         }
@@ -199,16 +202,17 @@ impl<'a> RequestHead<'a> {
         }
     }
 
-    fn watch(&self) -> Result<WatchRequest, Refusal> {
+    fn watch(&self) -> Result<Operation<'a>, Refusal> {
         match self.head.method {
             Method::GET => {
                 let is_allowed = || self.allowed_origin().is_some();
                 let by_https = self.client.by_https(&self.head.headers);
-                Ok(WatchRequest::of(self.head, self.len, by_https, is_allowed)?)
+                let asked = WatchRequest::of(self.head, self.len, by_https, is_allowed)?;
+                Ok(Operation::Watch(asked))
             }
             _ if self.config.compat => Err(self.refuse_method()),
-            // No HEAD: the response has no end.
-            _ => Err(Refusal::PageMethod("GET")),
+            Method::OPTIONS => Ok(self.options(Target::Watch)),
+            _ => Err(Refusal::PageMethod(Target::Watch.methods(self.config))),
         }
     }
 

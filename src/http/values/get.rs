@@ -21,7 +21,7 @@ use crate::http::sites::siblings::sibling;
 use crate::http::values::conditional::{Selection, if_range, preconditions};
 use crate::http::values::digest_fields::{Algorithm, field, want};
 use crate::http::values::representation::{MIN_COMPRESSED, RepresentedValue, ValueResponse};
-use crate::store::{CONTENDED, Found, Key, Purpose, TRIES, Verdict};
+use crate::store::{CONTENDED, Current, Found, Key, Purpose, TRIES, Verdict};
 
 impl GetOptions {
     pub fn of(head: &Parts, config: &ServiceConfig) -> Self {
@@ -47,15 +47,36 @@ impl GetOptions {
         self.preconditions.is_none() && self.ranges.is_empty() && self.digest.is_none()
     }
 
+    /// True where all of `value` is sent compressed. A digest is of the value as it is.
+    fn compress(&self, value: &RepresentedValue) -> bool {
+        self.takes_gzip
+            && self.digest.is_none()
+            && value.representation().is_compressible()
+            && value.found.len() > MIN_COMPRESSED
+            && matches!(value.found, Found::File(_))
+    }
+
     /// Selects the part of `value` that is sent: by preconditions first, then by ranges (RFC 9110, section 13.2.2).
     fn select(&self, value: &RepresentedValue) -> Result<Selection, Refusal> {
         let (representation, len) = (value.representation(), value.found.len());
-        let current = representation.current();
+        let mut current = representation.current();
+        if representation.is_compressible() && !self.compress(value) {
+            // The client does not get the compressed form, so it is not what it has, nor what it expects.
+            current.variant = None;
+        }
         if let Some(preconditions) = &self.preconditions {
             match preconditions.for_read(Some(current)) {
                 Verdict::Failed => return Err(Refusal::Precondition),
                 Verdict::NotModified(etag) => return Ok(Selection::NotModified(etag.to_owned())),
                 Verdict::Proceed => {}
+            }
+            let plain = Current {
+                variant: None,
+                ..current
+            };
+            if preconditions.for_read(Some(plain)) == Verdict::Failed {
+                // The client expects another form than the one that ranges are of.
+                return Ok(Selection::Whole);
             }
         }
         if self.ranges.is_empty() || !if_range(&self.ranges, current) {
@@ -139,12 +160,8 @@ pub fn found(
     let (mut selection, mut encoded) = (Selection::Whole, None);
     if let Some(options) = options {
         selection = options.select(&value)?;
-        // A digest is of the value as it is.
-        let is_whole = selection == Selection::Whole && options.digest.is_none();
-        if options.takes_gzip
-            && is_whole
-            && value.representation().is_compressible()
-            && value.found.len() > MIN_COMPRESSED
+        if selection == Selection::Whole
+            && options.compress(&value)
             && let Found::File(object) = &value.found
         {
             let compute = service.store.compute().clone();

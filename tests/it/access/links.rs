@@ -94,6 +94,37 @@ fn a_link_reads_its_value_and_nothing_else() {
     assert!(log.contains("\"subject\":\"link:k1\""), "{log}");
 }
 
+/// Of an editor of Windows, or of `echo`.
+#[test]
+fn the_files_of_secrets_and_passwords_may_have_a_byte_order_mark_and_a_line_end() {
+    let dir = DataDir::temporary();
+    let key = "[[link-key]]\nname = \"k1\"\nsecret-file = \"k1.key\"\n";
+    let rules = format!(
+        "\u{feff}htpasswd = \"users\"\r\n{key}{}",
+        rule("ann", "", &["read"])
+    );
+    let hash = bcrypt::hash("password", 4).expect("a hash");
+    dir.write_private("users", &format!("\u{feff}ann:{hash}\r\n"));
+    dir.place("k", "v");
+    for written in ["", "\n", "\r\n"] {
+        for mark in ["", "\u{feff}"] {
+            place_secret(&dir, "k1", &format!("{mark}{SECRET}{written}"));
+            let server = serve_on(&dir, &rules, &[]);
+            let own = sign(&dir, "k1", "/k", &[]);
+            place_secret(&dir, "k1", SECRET);
+            for link in [own, sign(&dir, "k1", "/k", &[])] {
+                assert_eq!(
+                    server.request("GET", &link, "", b"").body,
+                    b"v",
+                    "{written:?}"
+                );
+            }
+            let got = server.request("GET", "/k", &super::basic("ann", "password"), b"");
+            assert_eq!(got.status, 200);
+        }
+    }
+}
+
 #[test]
 fn a_link_for_a_put_stores_one_value_of_bounded_size() {
     let dir = DataDir::temporary();

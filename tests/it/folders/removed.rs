@@ -467,3 +467,45 @@ fn watchers_are_told_of_each_value() {
         assert_eq!((&*told.op, &*told.key), (op, &*format!("f/{n}")));
     }
 }
+
+/// `WebDAV` clients leave it out, and take 404 for gone already.
+#[test]
+fn a_folder_that_is_named_without_its_slash_is_not_said_to_be_gone() {
+    directory_only!("folders without values");
+    let dir = DataDir::temporary();
+    dir.place("team/a", "v");
+    let anyone = |prefix: &str, may: &str| {
+        format!("[[rule]]\nwho = [\"anonymous\"]\nprefix = \"{prefix}\"\nmay = [{may}]\n")
+    };
+    let all = "\"read\", \"write\", \"delete\"";
+    let listing = dir.write_private("listing.toml", &anyone("", &format!("\"list\", {all}")));
+    let blind = dir.write_private("blind.toml", &anyone("", all));
+    for (args, status) in [
+        (&[][..], 409),
+        (&["--access", &listing], 409),
+        // Whoever may list nothing is not told what is there.
+        (&["--access", &blind], 404),
+    ] {
+        let server = Launch::new(args).on(&dir).start();
+        for (method, lines) in [
+            ("DELETE", ""),
+            ("DELETE", "If-Match: *\r\n"),
+            ("DELETE", "Depth: infinity\r\n"),
+            ("MOVE", "Destination: /new\r\n"),
+            ("COPY", "Destination: /new\r\n"),
+        ] {
+            let got = server.request(method, "/team", lines, b"");
+            assert_eq!(
+                got.status,
+                status,
+                "{method} {lines} {args:?}: {}",
+                got.text()
+            );
+            let absent = server.request(method, "/none", lines, b"");
+            assert_eq!(absent.status, 404, "{method} {lines} {args:?}");
+        }
+        dir.assert_holds(&["team/a"]);
+    }
+    let server = Launch::new(&["--compat"]).on(&dir).start();
+    assert_eq!(server.ask("DELETE", "team").status, 404);
+}

@@ -150,6 +150,71 @@ fn values_of_every_size_are_coded_and_tagged_rightly_and_parts_are_never_coded()
     });
 }
 
+/// A cache between server and clients names the forms that it has, whatever this client takes. By 9110, 13.1.1 and 15.4.5 the tag of a form is
+/// good for a client that gets this form alone.
+#[test]
+fn the_tag_of_the_compressed_form_stands_for_no_other_form() {
+    directory_only!("compression");
+    each_server(|server, values| {
+        let mut raw = server.connect();
+        for (key, value) in values {
+            let coded = get(&mut raw, key, "Accept-Encoding: gzip\r\n");
+            let (coded, plain) = (coded.must("etag").to_owned(), get(&mut raw, key, ""));
+            let plain = plain.must("etag");
+            assert_ne!(coded, plain);
+            for accept in [
+                "",
+                "Accept-Encoding: identity\r\n",
+                "Accept-Encoding: gzip;q=0\r\n",
+                "Accept-Encoding: br, *;q=0, identity\r\n",
+            ] {
+                let mut asked = |lines: &str| get(&mut raw, key, &format!("{accept}{lines}"));
+                for list in [format!("{coded}"), format!("\"x\", W/{coded}")] {
+                    let got = asked(&format!("If-None-Match: {list}\r\n"));
+                    let found = (got.status, got.header("content-encoding"), got.must("etag"));
+                    assert_eq!(found, (200, None, plain), "{accept}");
+                    assert!(got.body == *value);
+                }
+                let both = asked(&format!("If-None-Match: {coded}, {plain}\r\n"));
+                assert_eq!((both.status, both.must("etag")), (304, plain), "{accept}");
+                for range in ["", "Range: bytes=5-99\r\n"] {
+                    let got = asked(&format!("If-Match: {coded}\r\n{range}"));
+                    assert_eq!(got.status, 412, "{accept}{range}");
+                    let got = asked(&format!("If-Range: {coded}\r\n{range}"));
+                    assert_eq!(
+                        (got.status, got.must("etag")),
+                        (200, plain),
+                        "{accept}{range}"
+                    );
+                    assert!(got.body == *value);
+                }
+            }
+            // One that takes it gets it, and never a part of the other form.
+            for condition in ["If-Match", "If-Range"] {
+                for range in ["", "Range: bytes=5-99\r\n", "Range: bytes=0-0,900-999\r\n"] {
+                    let lines = format!("Accept-Encoding: gzip\r\n{condition}: {coded}\r\n{range}");
+                    let got = get(&mut raw, key, &lines);
+                    let found = (got.status, got.header("content-encoding"), got.must("etag"));
+                    assert_eq!(found, (200, Some("gzip"), &*coded), "{lines}");
+                    assert!(decoded(&got) == *value);
+                }
+            }
+            // A digest is of the value itself.
+            let lines = format!(
+                "Accept-Encoding: gzip\r\nWant-Repr-Digest: sha-256=1\r\nIf-Match: {coded}\r\n"
+            );
+            assert_eq!(get(&mut raw, key, &lines).status, 412);
+            let range = "Accept-Encoding: gzip\r\nRange: bytes=5-99\r\n";
+            let got = get(
+                &mut raw,
+                key,
+                &format!("{range}If-Match: {coded}, {plain}\r\n"),
+            );
+            assert_eq!((got.status, got.must("etag")), (206, plain));
+        }
+    });
+}
+
 #[test]
 fn only_compressible_values_are_coded_and_none_by_default() {
     directory_only!("compression");

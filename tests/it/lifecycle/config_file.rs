@@ -53,6 +53,13 @@ fn a_server_has_the_options_of_its_file() {
 }
 
 #[test]
+fn a_file_may_begin_with_a_byte_order_mark() {
+    let file = Written::new("\u{feff}max-body = 10\r\nmin-free = 1\r\n");
+    let checked = file.check();
+    assert_eq!(checked.code, Some(0), "{}", checked.stderr);
+}
+
+#[test]
 fn the_command_line_wins_over_the_environment_and_both_over_the_file() {
     let file = Written::new("max-body = 1\nread-only = true\n");
     let allows = |launch: Launch| {

@@ -38,6 +38,25 @@ fn a_file_that_cannot_be_used_is_named() {
     }
 }
 
+/// As editors of Windows save it.
+#[test]
+fn a_pem_file_may_begin_with_a_byte_order_mark() {
+    let authority = Authority::new();
+    let own = authority.issue("own", &NAMES);
+    let dir = TempDir::new().expect("a directory");
+    let marked = |name: &str, of: &Path| {
+        let path = dir.path().join(name);
+        let pem = fs::read_to_string(of).expect("PEM");
+        fs::write(&path, format!("\u{feff}{}", pem.replace('\n', "\r\n"))).expect("a file");
+        path.to_str().expect("text").to_owned()
+    };
+    let (certificate, key) = (marked("cert", &own.certificate), marked("key", &own.key));
+    let args = ["--tls-cert", &certificate, "--tls-key", &key];
+    let server = Launch::new(&args).listen("https://127.0.0.1:0").start();
+    let mut raw = Raw::connect_tls(server.addr, &authority.client());
+    assert_eq!(raw.get("k").status, 404);
+}
+
 #[test]
 fn a_certificate_is_made_and_its_fingerprint_printed() {
     let args = ["--tls-self-signed", "--allowed-host", "store.example"];

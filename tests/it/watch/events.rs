@@ -215,7 +215,7 @@ fn malformed_watch_requests_are_refused() {
     for method in ["HEAD", "PUT", "POST", "DELETE", "PATCH"] {
         let answer = ask(&mut raw, method, "/-/watch", "", b"");
         let found = (answer.status, answer.must("allow"));
-        assert_eq!(found, (405, "GET"), "{method}");
+        assert_eq!(found, (405, "GET, OPTIONS"), "{method}");
     }
     assert_eq!(server.get("-/watch/").status, 404);
     let server = TestServer::start(&["--compat"]);
@@ -250,4 +250,42 @@ fn a_read_only_server_reports_no_changes() {
     server.signal(Signal::TERM);
     events.assert_ended();
     assert_eq!(server.exit(), Some(0));
+}
+
+/// A preflight never has credentials (Fetch, section 4.8), and one that fails keeps the page from the feed.
+#[test]
+fn a_page_of_an_allowed_origin_may_ask_for_the_feed_with_its_credentials() {
+    let app = "https://app.example";
+    let dir = DataDir::in_memory();
+    let rules = "[[rule]]\nwho = [\"anonymous\"]\nprefix = \"open/\"\nmay = [\"read\"]\n";
+    let path = dir.write_private("access.toml", rules);
+    for args in [&[][..], &["--access", &path]] {
+        let args = [&["--cors-origin", app], args].concat();
+        let server = Launch::new(&args).on(&dir).start();
+        for (target, methods) in [
+            ("/-/watch", "GET, OPTIONS"),
+            ("/-/watch?prefix=a", "GET, OPTIONS"),
+            ("/-/metrics", "GET, HEAD, OPTIONS"),
+            ("/-/healthz", "GET, HEAD, OPTIONS"),
+        ] {
+            for (origin, is_allowed) in [(app, true), ("https://evil.example", false)] {
+                let lines = format!(
+                    "Origin: {origin}\r\nAccess-Control-Request-Method: GET\r\n\
+                     Access-Control-Request-Headers: authorization,last-event-id\r\n"
+                );
+                let got = server.request("OPTIONS", target, &lines, b"");
+                assert_eq!((got.status, got.must("allow")), (204, methods), "{target}");
+                let told = |name: &str| got.header(&format!("access-control-allow-{name}"));
+                let seen = [told("origin"), told("methods"), told("headers")];
+                let expected = [app, methods, "authorization,last-event-id"];
+                let expected = expected.map(|it| Some(it).filter(|_| is_allowed));
+                assert_eq!(seen, expected, "{target} {origin}");
+            }
+        }
+        if args.contains(&"--access") {
+            let asked = server.request("GET", "/-/watch", &format!("Origin: {app}\r\n"), b"");
+            let seen = (asked.status, asked.header("access-control-allow-origin"));
+            assert_eq!(seen, (401, Some(app)));
+        }
+    }
 }
