@@ -626,6 +626,28 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_file_that_has_no_name_yet_is_not_looked_at() {
+        let place = TempDir::new_in("/dev/shm")
+            .or_else(|_| TempDir::new())
+            .unwrap();
+        let path = place.path().join("values");
+        fs::create_dir(&path).unwrap();
+        let mut world = World::new(&path);
+        let looks = world.account.looks();
+        let (flags, mode) = (OFlags::TMPFILE | OFlags::WRONLY, Mode::RUSR | Mode::WUSR);
+        let file = fs::File::from(rustix::fs::open(&path, flags, mode).unwrap());
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH)
+            .unwrap();
+        drop(file);
+        world.catch_up();
+        assert_eq!(world.account.looks(), looks);
+        // A file may have such a name.
+        fs::write(path.join("#12"), "value").unwrap();
+        world.catch_up();
+        assert_eq!(world.account.has("#12"), Some(true));
+    }
+
     /// The items of `page` that may be seen, for how many pages the tree was asked, and at how many names it looked.
     fn seen(keys: &Account, page: &Page) -> (Vec<String>, usize, usize) {
         let (asked, looked_at) = (Cell::new(0), Cell::new(0));
