@@ -38,9 +38,7 @@ impl State {
         let now = u64::try_from(clock::now() / 1_000_000_000).unwrap_or(0);
         let ended = self.ends.iter().take_while(move |(end, _)| *end <= now);
         let ended = ended.map(|(_, key)| &**key);
-        ended.filter(|key| {
-            !self.is_evicted(key) && self.names.value(key).is_some_and(|it| !it.is_stuck())
-        })
+        ended.filter(|key| self.names.value(key).is_some_and(|it| it.may_go()))
     }
 }
 
@@ -204,11 +202,11 @@ impl Account {
         }
         let state = &mut *self.state.lock();
         let victims = too_old.iter().filter_map(|(at, key)| {
-            let value = state.names.value(key).filter(|_| !state.is_evicted(key))?;
-            let (value, rule) = (Arc::clone(value), &self.bounds[*at]);
+            let value = Arc::clone(state.names.value(key)?);
+            let rule = &self.bounds[*at];
             let used = value.used();
             let saves = matches!(rule.max_age, Some((_, AgeOf::Use))).then_some(used);
-            let is_victim = is_too_old(rule, &value) && !value.is_stuck();
+            let is_victim = is_too_old(rule, &value) && value.may_go();
             is_victim.then(|| self.victim(state, key, &value, saves, Removal::Age))?
         });
         victims.collect()

@@ -549,7 +549,7 @@ mod tests {
             let at = self.path.join(key);
             let named = self.staging.path().join("named");
             let (new, mut held) = (blocks.map(|blocks| self.new_file(blocks)), None);
-            let mut looks = self.account.looks();
+            let looks = self.account.looks();
             if let (Some(new), Some(blocks)) = (&new, blocks) {
                 fs::rename(new, &named).unwrap();
                 let bytes = blocks as u64 * 4096;
@@ -560,7 +560,6 @@ mod tests {
                     staged: 0,
                 };
                 self.account.admit(&mut held, &ask).unwrap();
-                looks = held.as_ref().map_or(0, |held| held.looks);
             }
             let file = fs::metadata(&named).ok().filter(|_| new.is_some());
             let file = file.map(|_| Known::new(&rustix::fs::stat(&named).unwrap(), None, None));
@@ -579,7 +578,8 @@ mod tests {
                 self.step(step);
             }
             if made.is_ok() {
-                self.account.made(&self.dir, key, looks, file);
+                self.account
+                    .made(&self.dir, key, (held.as_deref_mut(), looks), file);
             } else {
                 self.account.look(&self.dir, key);
             }
