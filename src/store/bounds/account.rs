@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use parking_lot::Mutex;
 use rustix::io::retry_on_intr;
 
+use super::admission::Reservation;
 use super::ledger::{Largest, State, scopes};
 use super::rule::{Bound, Full, Total};
 use super::uses::Uses;
@@ -61,6 +62,8 @@ impl Default for FileSystem {
 pub struct Account {
     /// The bounds.
     pub bounds: Vec<Bound>,
+    /// The limits of each, in words.
+    pub(super) limits: Vec<String>,
     /// Figures of each bound.
     pub figures: Vec<Figures>,
     pub(super) file_system: FileSystem,
@@ -91,6 +94,7 @@ impl Account {
     pub fn new(bounds: Vec<Bound>, file_system: FileSystem, remembered: Uses) -> Arc<Self> {
         Arc::new(Self {
             figures: bounds.iter().map(|_| Figures::default()).collect(),
+            limits: bounds.iter().map(Bound::to_string).collect(),
             may_remove: bounds.iter().map(|_| Default::default()).collect(),
             file_system,
             state: Mutex::new(State::new(bounds.len(), remembered)),
@@ -162,15 +166,22 @@ impl Account {
         self.state.lock().looks
     }
 
-    /// The publisher has made a change of `key`, which it began after so many looks: its file is this one now, or none. Another program may have
-    /// changed that since: where the index has looked meanwhile, it is looked at once more.
-    pub fn made(&self, dir: &ValuesDir, key: &str, looks: u64, file: Option<Known>) {
+    /// The publisher has made a change of `key`, admitted as `held` or begun after so many looks: its file is this one now, or none. Another
+    /// program may have changed that since: where the index has looked meanwhile, it is looked at once more.
+    pub fn made(
+        &self,
+        dir: &ValuesDir,
+        key: &str,
+        (held, looks): (Option<&mut Reservation>, u64),
+        file: Option<Known>,
+    ) {
         if !self.counts(key) {
             return;
         }
         let mut state = self.state.lock();
-        if state.looks == looks {
-            state.note(&self.bounds, key, file, uptime());
+        if state.looks == held.as_ref().map_or(looks, |held| held.looks) {
+            let made = held.and_then(Reservation::land);
+            state.note(&self.bounds, key, (file, uptime()), made);
         } else {
             drop(state);
             self.look(dir, key);
@@ -179,13 +190,12 @@ impl Account {
 
     /// Whether the value of `key` could not be evicted: then it is not chosen again until it changes.
     pub fn set_stuck(&self, key: &str, is_stuck: bool) {
-        let mut state = self.state.lock();
-        state.update(&self.bounds, key, |state, value| {
-            let value = value?;
-            value.set_stuck(is_stuck);
+        let state = &mut *self.state.lock();
+        if let Some(value) = state.names.value(key).cloned() {
+            let values = [Some(&*value); 2];
+            state.recharge(&self.bounds, key, values, |_| value.set_stuck(is_stuck));
             state.order(&self.bounds, key, &value);
-            Some(value)
-        });
+        }
     }
 }
 
@@ -223,6 +233,7 @@ impl Account {
             is_linked: false,
             is_elsewhere: false,
         });
-        self.state.lock().note(&self.bounds, key, file, uptime());
+        let mut state = self.state.lock();
+        state.note(&self.bounds, key, (file, uptime()), None);
     }
 }

@@ -24,6 +24,15 @@ pub struct Ask<'a> {
     pub staged: u64,
 }
 
+impl Ask<'_> {
+    fn total(&self) -> Total {
+        Total {
+            bytes: self.bytes,
+            keys: 1,
+        }
+    }
+}
+
 /// The scope of a bound that lacks room.
 #[derive(Debug)]
 pub(super) struct Lack<'k> {
@@ -34,6 +43,8 @@ pub(super) struct Lack<'k> {
     pub is_final: bool,
     /// True where values that have ended take so much.
     pub is_of_ended: bool,
+    /// What the key and the source of the value take.
+    had: [Total; 2],
 }
 
 /// The room of a change: what it needs while it waits, and what it brings once it is admitted. Ends when it is dropped.
@@ -50,6 +61,12 @@ pub struct Reservation {
 }
 
 impl Reservation {
+    /// Its change, which brings a value of no other key, is made: so many bytes arrive no more.
+    pub(super) fn land(&mut self) -> Option<u64> {
+        let is_admitted = self.waits_for.replace(Vec::new()).is_none();
+        is_admitted.then_some(self.bytes)
+    }
+
     fn stop_waiting(&mut self, state: &mut State) {
         for (at, scope, needs) in self.waits_for.iter_mut().flat_map(|it| it.drain(..)) {
             state.sum(at, &scope, |sums| sums.waiting = sums.waiting.minus(needs));
@@ -59,12 +76,15 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
+        if self.waits_for.as_ref().is_some_and(Vec::is_empty) {
+            return;
+        }
         let account = Arc::clone(&self.account);
         let mut state = account.state.lock();
         self.stop_waiting(&mut state);
         if self.waits_for.is_none() {
             let (key, source) = (&self.key, self.source.as_deref());
-            state.land(&account.bounds, key, self.bytes, source);
+            state.admit(&account.bounds, key, self.bytes, source, false);
         }
     }
 }
@@ -72,10 +92,7 @@ impl Drop for Reservation {
 impl Account {
     /// Fails for a value that a bound never has room for, or that a quota has none for now.
     pub fn may_begin(&self, ask: &Ask<'_>) -> Result<(), Error> {
-        let new = Total {
-            bytes: ask.bytes,
-            keys: 1,
-        };
+        let new = ask.total();
         // As a rule no lock is taken for a value that evictions make room for.
         let may_fail = |(at, _)| !self.evicts(at) || !new.beyond(&self.bounds[at]).is_zero();
         if !scopes(&self.bounds, ask.key).any(may_fail) {
@@ -140,7 +157,7 @@ impl Account {
         });
         reservation.stop_waiting(&mut state);
         let Some(lack) = self.lack(&state, ask, is_first) else {
-            state.arrive(&self.bounds, ask.key, ask.bytes, ask.source);
+            state.admit(&self.bounds, ask.key, ask.bytes, ask.source, true);
             // It counts as what arrives from now on.
             for (at, scope) in scopes(&self.bounds, ask.key).filter(|_| ask.staged > 0) {
                 state.sum(at, scope, |sums| {
@@ -156,34 +173,25 @@ impl Account {
         }
         let waits_for = reservation.waits_for.insert(Vec::new());
         for (at, scope) in scopes(&self.bounds, ask.key) {
-            let needs = self.need(&state, ask, at, scope);
+            let needs = self.need(&lack.had, ask, at, scope);
             state.sum(at, scope, |sums| sums.waiting = sums.waiting.plus(needs));
             waits_for.push((at, scope.into(), needs));
         }
         Err(self.refusal(&lack))
     }
 
-    /// What a scope needs for the value of `ask`, beside what it has of its keys.
-    fn need(&self, state: &State, ask: &Ask<'_>, bound: usize, scope: &str) -> Total {
-        let has = state.taken(ask.key);
-        let new = Total {
-            bytes: ask.bytes,
-            keys: 1,
-        };
-        let of_scope = |source: &&str| self.bounds[bound].prefix.scope(source) == Some(scope);
-        let going = ask
-            .source
-            .filter(of_scope)
-            .map(|source| state.taken(source));
-        has.max(new).minus(has.plus(going.unwrap_or_default()))
+    /// What a scope needs for the value of `ask`, beside what the key and the source had.
+    fn need(&self, had: &[Total; 2], ask: &Ask<'_>, bound: usize, scope: &str) -> Total {
+        let [has, going] = *had;
+        let of_scope = |source: &str| self.bounds[bound].prefix.scope(source) == Some(scope);
+        let is_going = ask.source.is_some_and(of_scope);
+        let going = if is_going { going } else { Total::default() };
+        has.max(ask.total()).minus(has.plus(going))
     }
 
     /// A bound that lacks room for the value of `ask`; what others wait for is theirs, unless it `is_first`.
     fn lack<'k>(&self, state: &State, ask: &Ask<'k>, is_first: bool) -> Option<Lack<'k>> {
-        let new = Total {
-            bytes: ask.bytes,
-            keys: 1,
-        };
+        let (new, mut had) = (ask.total(), None);
         let lacks = scopes(&self.bounds, ask.key).filter_map(|(at, scope)| {
             let (bound, sums) = (&self.bounds[at], state.scopes[at].get(scope));
             let mut taken = sums.map_or(Total::default(), |sums| sums.total);
@@ -200,7 +208,11 @@ impl Account {
             if taken.plus(new).beyond(bound).is_zero() {
                 return None;
             }
-            let needs = self.need(state, ask, at, scope);
+            let had = *had.get_or_insert_with(|| {
+                let keys = [Some(ask.key), ask.source];
+                keys.map(|key| key.map_or(Total::default(), |key| state.taken(key)))
+            });
+            let needs = self.need(&had, ask, at, scope);
             let after = taken.plus(needs);
             if needs.is_zero() || after.beyond(bound).is_zero() {
                 return None;
@@ -214,6 +226,7 @@ impl Account {
                 scope,
                 is_final: !is_of_ended && (is_too_large || !self.evicts(at)),
                 is_of_ended,
+                had,
             })
         });
         // One that refuses counts first: for it nothing is evicted from the others.
@@ -228,8 +241,8 @@ impl Account {
 
     /// The refusal of a value for which a bound has no room, in words for the client.
     fn refusal(&self, lack: &Lack<'_>) -> Error {
-        let bound = &self.bounds[lack.bound];
-        let advice = match bound.full {
+        let (rule, limits) = (&self.bounds[lack.bound], &self.limits[lack.bound]);
+        let advice = match rule.full {
             Full::Refuse => "delete values first",
             Full::Evict if self.evicts(lack.bound) => "nothing can be evicted for this value",
             Full::Evict => {
@@ -237,6 +250,6 @@ impl Account {
             }
         };
         let scope = named(lack.scope);
-        Error::NoSpace(format!("the bound of {scope} is full ({bound}): {advice}").into())
+        Error::NoSpace(format!("the bound of {scope} is full ({limits}): {advice}").into())
     }
 }

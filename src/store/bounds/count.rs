@@ -54,7 +54,7 @@ impl Account {
             return Some(false);
         }
         let value = state.names.value(key)?;
-        Some(value.count.load(Relaxed) == state.count)
+        Some(!value.is_leaving() && value.count.load(Relaxed) == state.count)
     }
 
     /// Looks at what lies under `key`, which a bound counts. Blocks.
@@ -71,7 +71,7 @@ impl Account {
             // What the publisher has made meanwhile may be older or younger.
             if state.known(key) == before {
                 state.looks += 1;
-                state.note(&self.bounds, key, file, used);
+                state.note(&self.bounds, key, (file, used), None);
                 found.inspect(|(stat, _)| state.look_again(key, stat.st_ctime));
                 return;
             }
@@ -272,7 +272,7 @@ impl Account {
             let names = &state.names;
             after = names.visit_some(Folder::counted, prefix, after.as_deref(), visit);
             for key in gone {
-                state.note(&self.bounds, &key, None, 0);
+                state.note(&self.bounds, &key, (None, 0), None);
             }
             if after.is_none() {
                 return;
@@ -349,7 +349,8 @@ mod tests {
             (stat.st_mtime, stat.st_atime) = (1, i64::MAX / 2000);
             let last = account.used(key, None, &stat);
             let file = Some(Known::new(&stat, None, None));
-            account.state.lock().note(&account.bounds, key, file, last);
+            let mut state = account.state.lock();
+            state.note(&account.bounds, key, (file, last), None);
             let met = uptime();
             while uptime() == met {
                 std::thread::yield_now();

@@ -53,7 +53,8 @@ impl Account {
     /// Values that have ended and are `wanted`, some of them.
     pub(super) fn victims_of_end(self: &Arc<Self>, wanted: impl Fn(&str) -> bool) -> Vec<Victim> {
         let state = &mut *self.state.lock();
-        let is_wanted = |key: &&str| !state.is_evicted(key) && wanted(key);
+        let may_go = |key: &&str| state.names.value(key).is_some_and(|it| it.may_go());
+        let is_wanted = |key: &&str| may_go(key) && wanted(key);
         let ended = state.ended().filter(is_wanted).take(STEP);
         let ended: Vec<Box<str>> = ended.map(Box::from).collect();
         let ended = ended.iter().filter_map(|key| {
@@ -203,11 +204,11 @@ impl Account {
         }
         let state = &mut *self.state.lock();
         let victims = too_old.iter().filter_map(|(at, key)| {
-            let value = state.names.value(key).filter(|_| !state.is_evicted(key))?;
-            let (value, rule) = (Arc::clone(value), &self.bounds[*at]);
+            let value = Arc::clone(state.names.value(key)?);
+            let rule = &self.bounds[*at];
             let used = value.used();
             let saves = matches!(rule.max_age, Some((_, AgeOf::Use))).then_some(used);
-            let is_victim = is_too_old(rule, &value) && !value.is_stuck();
+            let is_victim = is_too_old(rule, &value) && value.may_go();
             is_victim.then(|| self.victim(state, key, &value, saves, Removal::Age))?
         });
         victims.collect()
@@ -274,7 +275,10 @@ mod tests {
             is_linked: false,
             is_elsewhere: false,
         };
-        let note = |file| account.state.lock().note(&account.bounds, "ended", file, 0);
+        let note = |file| {
+            let mut state = account.state.lock();
+            state.note(&account.bounds, "ended", (file, 0), None);
+        };
         note(Some(file));
         let victims = account.ended();
         assert_eq!((victims.len(), account.ended().len()), (1, 0));

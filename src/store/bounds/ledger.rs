@@ -27,8 +27,8 @@ pub struct State {
     pub names: Names,
     /// For each bound, the sums by what it counts by.
     pub scopes: Vec<BTreeMap<Box<str>, Sums>>,
-    /// The keys that a change is about to give a value, or to take it from.
-    in_flight: HashMap<Box<str>, InFlight>,
+    /// The keys that a change is about to give a value, by the bytes of each, or to take it from (`None`).
+    in_flight: HashMap<Box<str>, Vec<Option<u64>>>,
     /// The changes that are admitted, and the evictions, that are neither made nor given up.
     pub under_way: usize,
     /// The values that end, in that order.
@@ -79,16 +79,6 @@ pub struct Largest {
 
 /// Times of use and keys, in this order.
 pub type Oldest = VecDeque<(i64, Box<str>)>;
-
-#[derive(Debug, Default)]
-struct InFlight {
-    /// Bytes of the values that are admitted.
-    arriving: Vec<u64>,
-    /// Changes that move the value to another key.
-    moving: u32,
-    /// Its eviction is under way.
-    is_evicted: bool,
-}
 
 /// What one key adds to the sums.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -160,53 +150,37 @@ impl State {
     /// What `key` adds to the sums, whose file is that of `value`.
     fn charge(&self, key: &str, value: Option<&Value>) -> Charge {
         let file = value.map_or(Total::default(), Value::total);
-        let is_stuck = value.is_some_and(Value::is_stuck);
-        let frees_nothing = is_stuck || value.is_some_and(|value| value.known().frees_nothing());
-        let stuck = if is_stuck { file } else { Total::default() };
-        let frees_nothing = if frees_nothing { file.bytes } else { 0 };
-        let Some(in_flight) = self.in_flight.get(key) else {
-            return Charge {
-                total: file,
-                leaving: Total::default(),
-                stuck,
-                frees_nothing,
-            };
+        let in_flight = self.in_flight.get(key).map_or(&[][..], Vec::as_slice);
+        let new = in_flight.iter().flatten().max();
+        let new = new.map_or(Total::default(), |&bytes| Total { bytes, keys: 1 });
+        let moves = in_flight.contains(&None);
+        let total = new.max(if moves { Total::default() } else { file });
+        let file_if = |is: fn(&Value) -> bool| match value {
+            Some(value) if is(value) => file,
+            _ => Total::default(),
         };
-        let new = in_flight
-            .arriving
-            .iter()
-            .max()
-            .map(|&bytes| Total { bytes, keys: 1 });
-        let new = new.unwrap_or_default();
-        let file = if in_flight.moving > 0 {
-            Total::default()
-        } else {
-            file
-        };
-        let is_evicted = in_flight.is_evicted;
         Charge {
-            total: file.max(new),
-            leaving: if is_evicted {
-                file.max(new).replaced(new, Total::default())
-            } else {
-                Total::default()
+            total,
+            leaving: match value {
+                Some(value) if value.is_leaving() => total.minus(new),
+                _ => Total::default(),
             },
-            stuck,
-            frees_nothing,
+            stuck: file_if(Value::is_stuck),
+            frees_nothing: file_if(|it| it.is_stuck() || it.known().frees_nothing()).bytes,
         }
     }
 
-    /// Has `change` change what is known of `key`, which has this value, and the sums of `bounds` follow. It answers the value from then on.
-    pub fn update(
+    /// Has `change` change what `key` adds to the sums of `bounds`, whose file is that of the first value before, and of the second then.
+    pub fn recharge(
         &mut self,
         bounds: &[Bound],
         key: &str,
-        change: impl FnOnce(&mut Self, Option<Arc<Value>>) -> Option<Arc<Value>>,
+        [before, after]: [Option<&Value>; 2],
+        change: impl FnOnce(&mut Self),
     ) {
-        let value = self.names.value(key).cloned();
-        let before = self.charge(key, value.as_deref());
-        let value = change(self, value);
-        let after = self.charge(key, value.as_deref());
+        let before = self.charge(key, before);
+        change(self);
+        let after = self.charge(key, after);
         if before != after {
             for (at, scope) in scopes(bounds, key) {
                 self.sum(at, scope, |sums| sums.replace(&before, &after));
@@ -231,83 +205,91 @@ impl State {
         }
     }
 
-    /// Notes what the file of `key` is, if there is one; `used` is its last use, where it is later than what is known of it.
-    pub fn note(&mut self, bounds: &[Bound], key: &str, file: Option<Known>, used: i64) {
-        self.update(bounds, key, |state, before| {
-            let end_before = before.as_deref().and_then(Value::end);
+    /// Notes what the file of `key` is, if there is one; `used` is its last use, where it is later than what is known of it. With `made`, the
+    /// change that was to bring so many bytes has made it.
+    pub fn note(
+        &mut self,
+        bounds: &[Bound],
+        key: &str,
+        (file, used): (Option<Known>, i64),
+        made: Option<u64>,
+    ) {
+        let before = match file {
+            Some(_) => self.names.value(key).cloned(),
+            None => self.names.remove(key),
+        };
+        let end_before = before.as_deref().and_then(Value::end);
+        let end = file.and_then(|file| file.end);
+        if end != end_before {
+            let entry = |end| (end, Box::<str>::from(key));
+            end_before.map(|end| self.ends.remove(&entry(end)));
+            self.ends.extend(end.map(entry));
+        }
+        let Some(file) = file else {
             // Its other names take another part by now.
-            state.recount |=
-                before.as_deref().is_some_and(|it| it.known().is_linked) && file.is_none();
-            let end = file.and_then(|file| file.end);
-            if end != end_before {
-                let entry = |end| (end, Box::<str>::from(key));
-                end_before.map(|end| state.ends.remove(&entry(end)));
-                state.ends.extend(end.map(entry));
-            }
-            let Some(file) = file else {
-                state.names.remove(key).inspect(|value| value.forget());
-                return None;
-            };
-            let value = before.unwrap_or_else(|| {
-                let value = Arc::new(Value::new(file, used));
-                state.names.insert(key, Some(Arc::clone(&value)));
-                value
-            });
+            self.recount |= before.as_deref().is_some_and(|it| it.known().is_linked);
+            self.recharge(bounds, key, [before.as_deref(), None], |_| {});
+            before.inspect(|value| value.forget());
+            return;
+        };
+        let value = before.clone().unwrap_or_else(|| {
+            let value = Arc::new(Value::new(file, used));
+            self.names.insert(key, Some(Arc::clone(&value)));
+            value
+        });
+        self.recharge(bounds, key, [before.as_deref(), Some(&value)], |state| {
+            made.inspect(|bytes| state.fly(key, Some(*bytes), false));
             value.set_known(file);
-            value.set_used(value.used().max(used));
-            value.count.store(state.count, Relaxed);
-            state.order(bounds, key, &value);
-            Some(value)
         });
+        value.set_used(value.used().max(used));
+        value.count.store(self.count, Relaxed);
+        self.order(bounds, key, &value);
     }
 
-    /// A change is admitted that brings `key` so many bytes, and takes the value of `source`, if it moves.
-    pub fn arrive(&mut self, bounds: &[Bound], key: &str, bytes: u64, source: Option<&str>) {
-        self.under_way += 1;
-        self.fly(bounds, key, |it| it.arriving.push(bytes));
-        source.inspect(|source| self.fly(bounds, source, |it| it.moving += 1));
+    /// A change that is to bring `key` so many bytes, and takes the value of `source`, if it moves, is admitted, or is over.
+    pub fn admit(
+        &mut self,
+        bounds: &[Bound],
+        key: &str,
+        bytes: u64,
+        source: Option<&str>,
+        begins: bool,
+    ) {
+        let source = source.map(|source| (source, None));
+        for (key, what) in [(key, Some(bytes))].into_iter().chain(source) {
+            let value = self.names.value(key).cloned();
+            self.recharge(bounds, key, [value.as_deref(); 2], |state| {
+                state.fly(key, what, begins);
+            });
+        }
     }
 
-    /// That change is made, or given up.
-    pub fn land(&mut self, bounds: &[Bound], key: &str, bytes: u64, source: Option<&str>) {
-        self.under_way -= 1;
-        self.fly(bounds, key, |it| {
-            let at = it.arriving.iter().position(|&other| other == bytes);
-            at.map(|at| it.arriving.swap_remove(at));
-        });
-        source.inspect(|source| self.fly(bounds, source, |it| it.moving -= 1));
+    /// The removal of the `value` of `key` by the server begins, or is over.
+    pub fn leave(&mut self, bounds: &[Bound], key: &str, value: &Value, begins: bool) {
+        self.under_way = self.under_way + usize::from(begins) - usize::from(!begins);
+        if !value.is_forgotten() {
+            self.recharge(bounds, key, [Some(value); 2], |_| value.set_leaving(begins));
+        }
     }
 
-    /// The eviction of `key` begins or is over.
-    pub fn evict(&mut self, bounds: &[Bound], key: &str, is_evicted: bool) {
-        self.under_way = self.under_way + usize::from(is_evicted) - usize::from(!is_evicted);
-        self.fly(bounds, key, |it| it.is_evicted = is_evicted);
-    }
-
-    /// True if the eviction of `key` is under way.
-    pub fn is_evicted(&self, key: &str) -> bool {
-        self.in_flight.get(key).is_some_and(|it| it.is_evicted)
-    }
-
-    /// True if a change of `key` is admitted, or its eviction is under way: its file may not be what is known of it.
+    /// True if a change of `key` is admitted: its file may not be what is known of it.
     pub fn is_in_flight(&self, key: &str) -> bool {
         self.in_flight.contains_key(key)
     }
 
-    /// Has `change` change what is under way of `key`.
-    fn fly(&mut self, bounds: &[Bound], key: &str, change: impl FnOnce(&mut InFlight)) {
-        self.update(bounds, key, |state, value| {
-            let Some(there) = state.in_flight.get_mut(key) else {
-                let mut new = InFlight::default();
-                change(&mut new);
-                state.in_flight.insert(key.into(), new);
-                return value;
-            };
-            change(there);
-            if there.arriving.is_empty() && there.moving == 0 && !there.is_evicted {
-                state.in_flight.remove(key);
+    /// A change is about to do so with `key`, or that is over; a change that brings a value is one that is under way.
+    fn fly(&mut self, key: &str, what: Option<u64>, begins: bool) {
+        if begins {
+            self.under_way += usize::from(what.is_some());
+            return self.in_flight.entry(key.into()).or_default().push(what);
+        }
+        self.under_way -= usize::from(what.is_some());
+        if let Some(there) = self.in_flight.get_mut(key) {
+            let at = there.iter().position(|other| *other == what);
+            at.map(|at| there.swap_remove(at));
+            if there.is_empty() {
+                self.in_flight.remove(key);
             }
-            value
-        });
+        }
     }
 }

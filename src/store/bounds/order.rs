@@ -40,7 +40,7 @@ impl From {
     }
 
     fn has(self, value: &Value) -> bool {
-        !value.is_stuck() && (self == Self::Bound || !value.known().frees_nothing())
+        value.may_go() && (self == Self::Bound || !value.known().frees_nothing())
     }
 }
 
@@ -102,9 +102,7 @@ impl Account {
                     continue;
                 }
                 let value = state.names.value(&key).cloned();
-                if let Some(value) = value.filter(|it| it.used() == used && from.has(it))
-                    && !state.is_evicted(&key)
-                {
+                if let Some(value) = value.filter(|it| it.used() == used && from.has(it)) {
                     left = left.minus(value.total());
                     let age = u64::try_from(value.age()).unwrap_or(0);
                     self.figures[bound].last_evicted.store(age, Relaxed);

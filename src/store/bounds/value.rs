@@ -34,6 +34,8 @@ pub struct Value {
     is_elsewhere: AtomicBool,
     /// It could not be evicted, and has not changed since.
     is_stuck: AtomicBool,
+    /// The server is about to remove it.
+    is_leaving: AtomicBool,
 }
 
 /// What the file of a value is.
@@ -81,6 +83,7 @@ impl Value {
             is_linked: known.is_linked.into(),
             is_elsewhere: known.is_elsewhere.into(),
             is_stuck: false.into(),
+            is_leaving: false.into(),
         }
     }
 
@@ -101,6 +104,11 @@ impl Value {
     /// The account forgets this value: a cached object that still has it is read again.
     pub(super) fn forget(&self) {
         self.used.store(FORGOTTEN, Relaxed);
+    }
+
+    /// True if the account has forgotten it: another may have its key.
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.used() == FORGOTTEN
     }
 
     /// How long it has not been used, in milliseconds.
@@ -150,6 +158,19 @@ impl Value {
 
     pub(super) fn set_stuck(&self, is_stuck: bool) {
         self.is_stuck.store(is_stuck, Relaxed);
+    }
+
+    pub(super) fn is_leaving(&self) -> bool {
+        self.is_leaving.load(Relaxed)
+    }
+
+    pub(super) fn set_leaving(&self, is_leaving: bool) {
+        self.is_leaving.store(is_leaving, Relaxed);
+    }
+
+    /// True if it may be chosen to be removed.
+    pub(super) fn may_go(&self) -> bool {
+        !self.is_stuck() && !self.is_leaving()
     }
 
     pub(super) fn total(&self) -> Total {

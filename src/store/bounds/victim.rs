@@ -28,23 +28,20 @@ impl Victim {
     }
 }
 
-/// A removal that is under way, of a value that was used last at the time `used`.
+/// A removal that is under way.
 struct Leaving {
     account: Arc<Account>,
     key: Box<str>,
     value: Arc<Value>,
-    used: i64,
 }
 
 impl Drop for Leaving {
     fn drop(&mut self) {
         let bounds = &self.account.bounds;
         let state = &mut *self.account.state.lock();
-        state.evict(bounds, &self.key, false);
-        // Where it stays it is again one of those used longest ago.
-        if self.value.used() == self.used && !self.value.is_stuck() {
-            state.order(bounds, &self.key, &self.value);
-        }
+        state.leave(bounds, &self.key, &self.value, false);
+        // Where it stays it may again be one of those used longest ago.
+        state.order(bounds, &self.key, &self.value);
     }
 }
 
@@ -63,9 +60,8 @@ impl Account {
             account: Arc::clone(self),
             key: key.into(),
             value: Arc::clone(value),
-            used: value.used(),
         };
-        state.evict(&self.bounds, key, true);
+        state.leave(&self.bounds, key, value, true);
         let version = value.known().version;
         let allows = move |current: Option<Meta>| {
             let is_used = used.is_some_and(|used| leaving.value.used() != used);

@@ -88,6 +88,13 @@ impl Told {
     }
 }
 
+/// True of the name that the kernel gives a file that has none yet, as each value of this server at first: `#` and its inode. A file of this
+/// name that the account does not know need not be looked at.
+fn is_of_no_name(name: &[u8]) -> bool {
+    let inode = name.strip_prefix(b"#");
+    inode.is_some_and(|inode| inode.iter().all(u8::is_ascii_digit))
+}
+
 /// The mounts below a folder: the lines of the table of mounts.
 pub type Mounts = BTreeSet<Box<[u8]>>;
 
@@ -178,7 +185,12 @@ impl Events {
                     name,
                     is_folder,
                 };
-                let told = Told::by(flags);
+                let told = match Told::by(flags) {
+                    Told::Attributes if !event.is_folder && is_of_no_name(&event.name) => {
+                        Told::Written
+                    }
+                    told => told,
+                };
                 taken
                     .entry(event)
                     .and_modify(|before: &mut Told| *before = told.after(*before))

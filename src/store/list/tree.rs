@@ -558,7 +558,7 @@ mod tests {
             let at = self.path.join(key);
             let named = self.staging.path().join("named");
             let (new, mut held) = (blocks.map(|blocks| self.new_file(blocks)), None);
-            let mut looks = self.account.looks();
+            let looks = self.account.looks();
             if let (Some(new), Some(blocks)) = (&new, blocks) {
                 fs::rename(new, &named).unwrap();
                 let bytes = blocks as u64 * 4096;
@@ -569,7 +569,6 @@ mod tests {
                     staged: 0,
                 };
                 self.account.admit(&mut held, &ask).unwrap();
-                looks = held.as_ref().map_or(0, |held| held.looks);
             }
             let file = fs::metadata(&named).ok().filter(|_| new.is_some());
             let file = file.map(|_| Known::new(&rustix::fs::stat(&named).unwrap(), None, None));
@@ -588,7 +587,8 @@ mod tests {
                 self.step(step);
             }
             if made.is_ok() {
-                self.account.made(&self.dir, key, looks, file);
+                self.account
+                    .made(&self.dir, key, (held.as_deref_mut(), looks), file);
             } else {
                 self.account.look(&self.dir, key);
             }
@@ -633,6 +633,28 @@ mod tests {
             let [counted, there] = world.seen();
             prop_assert_eq!(counted, there);
         }
+    }
+
+    #[test]
+    fn a_file_that_has_no_name_yet_is_not_looked_at() {
+        let place = TempDir::new_in("/dev/shm")
+            .or_else(|_| TempDir::new())
+            .unwrap();
+        let path = place.path().join("values");
+        fs::create_dir(&path).unwrap();
+        let mut world = World::new(&path);
+        let looks = world.account.looks();
+        let (flags, mode) = (OFlags::TMPFILE | OFlags::WRONLY, Mode::RUSR | Mode::WUSR);
+        let file = fs::File::from(rustix::fs::open(&path, flags, mode).unwrap());
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH)
+            .unwrap();
+        drop(file);
+        world.catch_up();
+        assert_eq!(world.account.looks(), looks);
+        // A file may have such a name.
+        fs::write(path.join("#12"), "value").unwrap();
+        world.catch_up();
+        assert_eq!(world.account.has("#12"), Some(true));
     }
 
     /// The items of `page` that may be seen, for how many pages the tree was asked, and at how many names it looked.

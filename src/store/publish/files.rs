@@ -183,13 +183,12 @@ impl ValueFiles {
         let file = match &mut change.kind {
             Change::Put(value) if account.counts(key.as_str()) => value.known(dir.device()),
             Change::Move(value) => {
-                account.made(dir, value.source.key.as_str(), looks, None);
+                account.made(dir, value.source.key.as_str(), (None, looks), None);
                 return account.look_if_counted(dir, key.as_str());
             }
             _ => None,
         };
-        let looks = change.room.as_ref().map_or(looks, |room| room.looks);
-        account.made(dir, key.as_str(), looks, file);
+        account.made(dir, key.as_str(), (change.room.as_deref_mut(), looks), file);
     }
 }
 

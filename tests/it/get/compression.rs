@@ -169,7 +169,7 @@ fn the_tag_of_the_compressed_form_stands_for_no_other_form() {
                 "Accept-Encoding: br, *;q=0, identity\r\n",
             ] {
                 let mut asked = |lines: &str| get(&mut raw, key, &format!("{accept}{lines}"));
-                for list in [format!("{coded}"), format!("\"x\", W/{coded}")] {
+                for list in [coded.clone(), format!("\"x\", W/{coded}")] {
                     let got = asked(&format!("If-None-Match: {list}\r\n"));
                     let found = (got.status, got.header("content-encoding"), got.must("etag"));
                     assert_eq!(found, (200, None, plain), "{accept}");

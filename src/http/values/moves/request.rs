@@ -239,8 +239,8 @@ fn destination(head: &Parts, client: Client, config: &ServiceConfig) -> Result<U
             if let Some(prefix) = client.forwarded_prefix(&head.headers) {
                 let below = uri.path().strip_prefix(prefix);
                 let below = below.filter(|path| path.starts_with('/'));
-                let below = below.ok_or(BadMove::Elsewhere)?.parse();
-                return below.map_err(|_| BadMove::Destination);
+                let below = below.ok_or_else(elsewhere)?.parse();
+                return below.map_err(|_| no_destination());
             }
         }
     }

@@ -205,7 +205,7 @@ impl World {
             keeps_folder
         );
         let _may_not_be_there = fs::remove_file(self.path.join(key));
-        self.account.made(&self.dir, key, looks, None);
+        self.account.made(&self.dir, key, (None, looks), None);
         self.model.remove(key);
     }
 
@@ -261,7 +261,7 @@ impl World {
     }
 
     pub(super) fn put(&mut self, key: &'static str, blocks: u64, fails: bool) {
-        let Some(admitted) = self.admit(key, blocks) else {
+        let Some(mut admitted) = self.admit(key, blocks) else {
             return;
         };
         let new = self.path.join("new");
@@ -280,7 +280,7 @@ impl World {
         }
         fs::rename(new, self.path.join(key)).unwrap();
         self.account
-            .made(&self.dir, key, admitted.looks, Some(file));
+            .made(&self.dir, key, (Some(&mut admitted), 0), Some(file));
         drop(admitted);
         self.used(key, blocks);
     }
