@@ -11,11 +11,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use parking_lot::Mutex;
 use rustix::io::retry_on_intr;
 
-use super::admission::Reservation;
 use super::ledger::{Largest, State, scopes};
 use super::rule::{Bound, Full, Total};
 use super::uses::Uses;
-use super::value::{Known, Value, uptime};
+use super::value::Value;
+#[cfg(test)]
+use super::value::{Known, uptime};
 use crate::store::changes::Removal;
 use crate::store::directory_fd::ValuesDir;
 
@@ -164,28 +165,6 @@ impl Account {
     /// How often the index has looked at a name.
     pub fn looks(&self) -> u64 {
         self.state.lock().looks
-    }
-
-    /// The publisher has made a change of `key`, admitted as `held` or begun after so many looks: its file is this one now, or none. Another
-    /// program may have changed that since: where the index has looked meanwhile, it is looked at once more.
-    pub fn made(
-        &self,
-        dir: &ValuesDir,
-        key: &str,
-        (held, looks): (Option<&mut Reservation>, u64),
-        file: Option<Known>,
-    ) {
-        if !self.counts(key) {
-            return;
-        }
-        let mut state = self.state.lock();
-        if state.looks == held.as_ref().map_or(looks, |held| held.looks) {
-            let made = held.and_then(Reservation::land);
-            state.note(&self.bounds, key, (file, uptime()), made);
-        } else {
-            drop(state);
-            self.look(dir, key);
-        }
     }
 
     /// Whether the value of `key` could not be evicted: then it is not chosen again until it changes.

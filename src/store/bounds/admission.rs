@@ -9,6 +9,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::account::Account;
 use super::ledger::{State, scopes};
 use super::rule::{Full, Total, named};
+use super::value::{Known, uptime};
+use crate::store::directory_fd::ValuesDir;
 use crate::value::Error;
 
 /// A value that a change is to give a key.
@@ -178,6 +180,28 @@ impl Account {
             waits_for.push((at, scope.into(), needs));
         }
         Err(self.refusal(&lack))
+    }
+
+    /// The publisher has made a change of `key`, admitted as `held` or begun after so many looks: its file is this one now, or none. Another
+    /// program may have changed that since: where the index has looked meanwhile, it is looked at once more.
+    pub fn made(
+        &self,
+        dir: &ValuesDir,
+        key: &str,
+        (held, looks): (Option<&mut Reservation>, u64),
+        file: Option<Known>,
+    ) {
+        if !self.counts(key) {
+            return;
+        }
+        let mut state = self.state.lock();
+        if state.looks == held.as_ref().map_or(looks, |held| held.looks) {
+            let made = held.and_then(Reservation::land);
+            state.note(&self.bounds, key, (file, uptime()), made);
+        } else {
+            drop(state);
+            self.look(dir, key);
+        }
     }
 
     /// What a scope needs for the value of `ask`, beside what the key and the source had.
