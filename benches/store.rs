@@ -1,5 +1,5 @@
-//! What a value costs without HTTP: from the cache, from its file, and into it; in memory where there is such a place, so
-//! that it is the store that is measured and not a disk.
+//! What a value costs without HTTP: from the cache, from its file, and into it; in memory where there is such a place,
+//! so that it is the store that is measured and not a disk.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -1,7 +1,8 @@
 //! Certificates and keys in PEM files, and trust in a certificate that such a file lists itself.
 //!
-//! Promises that an error says what is wrong with the file and what helps. A listed certificate is trusted also where it is that of an
-//! authority, as `openssl req -x509` makes it: while its dates hold, and as a server's for the names in it.
+//! Promises that an error says what is wrong with the file and what helps. A listed certificate is trusted also where
+//! it is that of an authority, as `openssl req -x509` makes it: while its dates hold, and as a server's for the names
+//! in it.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;

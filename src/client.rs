@@ -1,8 +1,8 @@
 //! This process as a client: which certificates it trusts over TLS, and the health check of a server.
 //!
-//! Promises that a server has the key of the certificate that it shows, whatever is trusted. `data-server health` asks a server
-//! for one page, for containers and monitors: one GET over TCP, TLS or a unix socket, whose status decides, within a bounded
-//! wait. The engine of S3 trusts by the same roots and opens its connections itself.
+//! Promises that a server has the key of the certificate that it shows, whatever is trusted. `data-server health` asks
+//! a server for one page, for containers and monitors: one GET over TCP, TLS or a unix socket, whose status decides,
+//! within a bounded wait. The engine of S3 trusts by the same roots and opens its connections itself.
 
 use std::error::Error;
 use std::io;
@@ -30,7 +30,8 @@ use crate::certificates::{ServerTrust, add_authorities};
 /// The path that is requested when the URL has none.
 const PATH: &str = "/-/healthz";
 
-/// Fails with the reason unless `url` is answered 200 within `timeout`; over TLS the server's certificate must satisfy `trust`.
+/// Fails with the reason unless `url` is answered 200 within `timeout`; over TLS the server's certificate must satisfy
+/// `trust`.
 pub fn check_health(url: &str, trust: &Trust, timeout: Duration) -> Result<(), String> {
     answer(url, trust, timeout).map_err(|why| format!("{url}: {}", with_causes(&*why)))
 }

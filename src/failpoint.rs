@@ -1,8 +1,9 @@
-//! Panics and misdeeds by order, so that tests can have the real binary fail: in debug builds alone, a release has no such door.
+//! Panics and misdeeds by order, so that tests can have the real binary fail: in debug builds alone, a release has no
+//! such door.
 //!
 //! `DATA_SERVER_PANIC=PLACE:WHAT` in the environment asks for a panic whenever `PLACE` comes to deal with `WHAT`, and
-//! `DATA_SERVER_MISBEHAVE` for what `tests/checks/misdeeds.rs` does. Why not a library for it: there is little that is to happen, and there are few
-//! places; what the kernel refuses, strace shows better.
+//! `DATA_SERVER_MISBEHAVE` for what `tests/checks/misdeeds.rs` does. Why not a library for it: there is little that is
+//! to happen, and there are few places; what the kernel refuses, strace shows better.
 
 use std::env;
 use std::sync::LazyLock;
@@ -36,8 +37,8 @@ pub(crate) fn reach(place: &str, what: &str) {
 #[inline]
 pub(crate) fn reach(_place: &str, _what: &str) {}
 
-/// True where connections take their sockets over for long bodies, as they always do in a release: with `DATA_SERVER_TAKEOVER=off` hyper moves
-/// those too, so that tests can compare the answers of both.
+/// True where connections take their sockets over for long bodies, as they always do in a release: with
+/// `DATA_SERVER_TAKEOVER=off` hyper moves those too, so that tests can compare the answers of both.
 #[inline]
 pub(crate) fn takes_over() -> bool {
     static IS_OFF: LazyLock<bool> =
@@ -45,7 +46,8 @@ pub(crate) fn takes_over() -> bool {
     !cfg!(debug_assertions) || !*IS_OFF
 }
 
-/// The interval of the journal's checkpoints: `usual` in a release, else `DATA_SERVER_CHECKPOINT` seconds, so that a test can hold it off.
+/// The interval of the journal's checkpoints: `usual` in a release, else `DATA_SERVER_CHECKPOINT` seconds, so that a
+/// test can hold it off.
 pub(crate) fn checkpoint_interval(usual: Duration) -> Duration {
     static SECONDS: LazyLock<Option<u64>> =
         LazyLock::new(|| env::var("DATA_SERVER_CHECKPOINT").ok()?.parse().ok());

@@ -1,4 +1,5 @@
-//! Files that an option or another file names: their bytes, and the error of one: what failed, and who may read the file.
+//! Files that an option or another file names: their bytes, and the error of one: what failed, and who may read the
+//! file.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -29,7 +30,8 @@ pub fn unreadable(path: &Path, error: &io::Error) -> String {
     format!("{error}{}", owner(path, error))
 }
 
-/// Where permission is denied: who this process is, and the owner and the mode of `path`, or of the first folder above that is seen.
+/// Where permission is denied: who this process is, and the owner and the mode of `path`, or of the first folder above
+/// that is seen.
 pub fn owner(path: &Path, error: &io::Error) -> String {
     let seen = path
         .ancestors()

@@ -1,11 +1,11 @@
 //! The orders to a server that runs: to end, and to reread its files.
 //!
-//! One [`Drain`] belongs to the server; every thread holds a [`Draining`], and shows that it is done by dropping it. After a
-//! grace period the rest is abandoned.
+//! One [`Drain`] belongs to the server; every thread holds a [`Draining`], and shows that it is done by dropping it.
+//! After a grace period the rest is abandoned.
 //!
-//! A signal has no answer, so the server also listens for reload requests on a socket that is named by its process and has no
-//! file: there is nothing to configure, to find or to leave behind. Only its own user and root are heard, who may send it
-//! signals too.
+//! A signal has no answer, so the server also listens for reload requests on a socket that is named by its process and
+//! has no file: there is nothing to configure, to find or to leave behind. Only its own user and root are heard, who
+//! may send it signals too.
 
 use std::fmt::Display;
 use std::io::{self, Write as _};

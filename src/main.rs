@@ -1,8 +1,8 @@
 //! The life of the process: arguments, server, signals, exit code.
 //!
-//! A command runs and ends; a server runs until SIGTERM, SIGINT or SIGQUIT, and a second such signal ends it at once. SIGHUP
-//! rereads its files. Only this file writes to standard output and decides the exit code, but for a panic of a thread that the server
-//! cannot do without, which ends the process with 1.
+//! A command runs and ends; a server runs until SIGTERM, SIGINT or SIGQUIT, and a second such signal ends it at once.
+//! SIGHUP rereads its files. Only this file writes to standard output and decides the exit code, but for a panic of a
+//! thread that the server cannot do without, which ends the process with 1.
 
 use std::ffi::OsStr;
 use std::fmt::Display;
@@ -30,8 +30,8 @@ use tokio::sync::oneshot;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A signal this soon after the first is the same signal sent twice: timeout(1), for example, signals its child and then the
-/// whole group.
+/// A signal this soon after the first is the same signal sent twice: timeout(1), for example, signals its child and
+/// then the whole group.
 const REPEATS: Duration = Duration::from_millis(500);
 
 /// The signals that ask for the end.
@@ -224,8 +224,8 @@ fn serve(config: Config, log: &Log) -> Result<u8, StartError> {
     })
 }
 
-/// Binds the server. A signal meanwhile ends the process: a start may replay a journal, or wait for a store, and the next start
-/// begins anew.
+/// Binds the server. A signal meanwhile ends the process: a start may replay a journal, or wait for a store, and the
+/// next start begins anew.
 fn bind(config: Config, log: &Log) -> Result<Server, StartError> {
     let (bound, is_bound) = oneshot::channel::<()>();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -285,8 +285,8 @@ struct Signals(Vec<(SignalKind, Signal)>);
 
 impl Signals {
     fn install() -> std::io::Result<Self> {
-        // A write beyond RLIMIT_FSIZE fails, and the client hears of it, instead of ending the process: the handler that
-        // this installs stays for good.
+        // A write beyond RLIMIT_FSIZE fails, and the client hears of it, instead of ending the process: the handler
+        // that this installs stays for good.
         let _ = signal(SignalKind::from_raw(SIGXFSZ))?;
         let others = [
             SignalKind::hangup(),

@@ -1,9 +1,10 @@
 //! The sandbox: the rights that this process gives up before its first thread, by Landlock.
 //!
-//! Owns what is asked of the kernel, and what is said of it. Promises that no thread of this process, whatever code it comes to
-//! run, opens, makes, changes or removes a file outside what [`Allowed`] names, runs a program, or opens a TCP connection to
-//! another port than named, as far as the kernel enforces that: [`Confined`] says how far. Does not take back what is open
-//! already, and does not restrict UDP, names and times of files, memory or processors. What a server needs is not known here.
+//! Owns what is asked of the kernel, and what is said of it. Promises that no thread of this process, whatever code it
+//! comes to run, opens, makes, changes or removes a file outside what [`Allowed`] names, runs a program, or opens a TCP
+//! connection to another port than named, as far as the kernel enforces that: [`Confined`] says how far. Does not take
+//! back what is open already, and does not restrict UDP, names and times of files, memory or processors. What a server
+//! needs is not known here.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -15,8 +16,8 @@ use landlock::{
     Scope, make_bitflags,
 };
 
-/// The newest rights that are given up. Later ones have to be tried first: a program that does not know a right gives up what it
-/// may need.
+/// The newest rights that are given up. Later ones have to be tried first: a program that does not know a right gives
+/// up what it may need.
 const NEWEST: ABI = ABI::V6;
 
 /// The first Landlock that has renames between directories, and that of all that changes files, of TCP, of signals.
@@ -57,8 +58,8 @@ pub struct Allowed {
     pub values: Vec<PathBuf>,
     /// Files and directories that are only read.
     pub read: Vec<PathBuf>,
-    /// Files that are read again when another has their name: their directories are read, and those that links on the way to
-    /// them may lead to.
+    /// Files that are read again when another has their name: their directories are read, and those that links on the
+    /// way to them may lead to.
     pub reread: Vec<PathBuf>,
     /// Files of unix sockets, which are made and removed.
     pub sockets: Vec<PathBuf>,
@@ -103,8 +104,8 @@ pub fn confine(mode: Mode, allowed: Allowed) -> Result<Confined, SandboxError> {
 }
 
 fn restrict(allowed: &Allowed) -> Result<RestrictionStatus, RulesetError> {
-    // Landlock without the right to rename between directories lets no process do it that gives up any right of files: then a
-    // PUT into a folder would fail, so nothing is given up.
+    // Landlock without the right to rename between directories lets no process do it that gives up any right of files:
+    // then a PUT into a folder would fail, so nothing is given up.
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::SoftRequirement)
         .handle_access(AccessFs::Refer)?
@@ -135,14 +136,16 @@ fn restrict(allowed: &Allowed) -> Result<RestrictionStatus, RulesetError> {
     created.restrict_self()
 }
 
-/// True where `file` may be read, but not by this process. Landlock restricts what is opened, and `access(2)` opens nothing.
+/// True where `file` may be read, but not by this process. Landlock restricts what is opened, and `access(2)` opens
+/// nothing.
 pub fn hides(file: &Path) -> bool {
     let may = rustix::fs::access(file, rustix::fs::Access::READ_OK).is_ok();
     let opened = std::fs::File::open(file).map_err(|error| error.kind());
     may && opened.is_err_and(|kind| kind == std::io::ErrorKind::PermissionDenied)
 }
 
-/// Processes outside are out of reach of signals, and their sockets without a file too, unless the service manager has one.
+/// Processes outside are out of reach of signals, and their sockets without a file too, unless the service manager has
+/// one.
 fn scopes() -> BitFlags<Scope> {
     let manager = std::env::var("NOTIFY_SOCKET").unwrap_or_default();
     if manager.starts_with(ABSTRACT) {
@@ -165,8 +168,9 @@ impl Allowed {
     }
 }
 
-/// The directories that `file` is found by: its own, and for each link on the way the one that its target is in, for the link
-/// is made to lead to a neighbour of that when all is replaced at once. Never the root, below which is everything.
+/// The directories that `file` is found by: its own, and for each link on the way the one that its target is in, for
+/// the link is made to lead to a neighbour of that when all is replaced at once. Never the root, below which is
+/// everything.
 fn folders(file: &Path) -> Vec<PathBuf> {
     let mut found = vec![folder(file)];
     let mut paths = VecDeque::from([file.to_owned()]);

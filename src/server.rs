@@ -1,8 +1,8 @@
 //! The server: binds everything, starts the threads, serves until it is told to end, drains in order.
 //!
-//! Its states are types: a [`Config`] is data, a [`Server`] owns the directory and the socket and knows its address, and
-//! [`Running`] has every thread and serves until it is told to end. Meanwhile a [`Reloader`] rereads certificates and the access
-//! file. The caller owns signals and standard output.
+//! Its states are types: a [`Config`] is data, a [`Server`] owns the directory and the socket and knows its address,
+//! and [`Running`] has every thread and serves until it is told to end. Meanwhile a [`Reloader`] rereads certificates
+//! and the access file. The caller owns signals and standard output.
 
 mod startup;
 
@@ -102,7 +102,8 @@ impl Server {
         self.listeners.urls()
     }
 
-    /// A description in a few words for a terminal: its version, where the values are, and what an acknowledged write survives.
+    /// A description in a few words for a terminal: its version, where the values are, and what an acknowledged write
+    /// survives.
     pub fn summary(&self) -> String {
         let version = env!("CARGO_PKG_VERSION");
         match &self.config.values {
@@ -201,8 +202,8 @@ impl Server {
         }
     }
 
-    /// Starts the thread of the admin pages, if they have one: before the others, and with a drain of its own, so that it
-    /// says what the server does all the time that it does it.
+    /// Starts the thread of the admin pages, if they have one: before the others, and with a drain of its own, so that
+    /// it says what the server does all the time that it does it.
     fn start_admin(&mut self, admin: &Arc<Admin>) -> Result<Option<Drain>, StartError> {
         let Some(listeners) = self.admin_listeners.take() else {
             return Ok(None);

@@ -304,7 +304,8 @@ fn at(option: &'static str, given: &str, place: &str) -> Result<At, ConfigError>
         .ok_or_else(|| bad("no such address"))
 }
 
-/// The address, with the interface that a link-local one of IPv6 is of (RFC 4007, section 11), and the port in `[ADDRESS%INTERFACE]:PORT`.
+/// The address, with the interface that a link-local one of IPv6 is of (RFC 4007, section 11), and the port in
+/// `[ADDRESS%INTERFACE]:PORT`.
 fn zoned(place: &str) -> Option<(&str, &str)> {
     let (address, port) = place.strip_prefix('[')?.split_once("]:")?;
     address.contains('%').then_some((address, port))

@@ -1,4 +1,5 @@
-//! MKCOL, and MOVE, COPY and DELETE of a folder. What its parts come to is the store's, but for a COPY: that is one of each value.
+//! MKCOL, and MOVE, COPY and DELETE of a folder. What its parts come to is the store's, but for a COPY: that is one of
+//! each value.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -35,7 +36,8 @@ pub async fn make_folder(service: &Service, folder: Key<'static>) -> Result<Outc
     Ok(Outcome::FolderMade)
 }
 
-/// Removes `folder` with all that is below it, if it `is_deep`; else it only says how much that is. It ends with the rights of the client.
+/// Removes `folder` with all that is below it, if it `is_deep`; else it only says how much that is. It ends with the
+/// rights of the client.
 pub async fn remove_folder(
     request: &RequestContext,
     folder: Key<'static>,
@@ -95,8 +97,8 @@ pub async fn move_folder(service: &Service, asked: FolderMove) -> Result<Outcome
     }
 }
 
-/// Copies the values below the folder, some at a time, after a look at the rights to all and at their names. A failure ends it; a value
-/// that is refused alone is told, and so is a folder that the server may not read.
+/// Copies the values below the folder, some at a time, after a look at the rights to all and at their names. A failure
+/// ends it; a value that is refused alone is told, and so is a folder that the server may not read.
 pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<Outcome, Refusal> {
     let service = &*request.service;
     let (store, reactor) = (&service.store, service.reactor);
@@ -193,8 +195,8 @@ async fn copy_all(
     Ok(met)
 }
 
-/// Takes from `rest`, in which there is a value, those that are copied at once. A sibling counts only if it is later than its value: it waits
-/// until that is copied.
+/// Takes from `rest`, in which there is a value, those that are copied at once. A sibling counts only if it is later
+/// than its value: it waits until that is copied.
 fn some_at_once<'l>(
     rest: &mut VecDeque<&'l Listed>,
     service: &Service,

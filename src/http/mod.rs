@@ -1,7 +1,7 @@
 //! The protocol: from a request to a response. Opens no file, starts no thread, holds no socket.
 //!
-//! A folder for each feature has its fields, request, work and response: `values`, `uploads`, `forms`, `listing`, `archives`, `watch`, and
-//! `admin`, the server's own pages. `ui` is the page for browsers.
+//! A folder for each feature has its fields, request, work and response: `values`, `uploads`, `forms`, `listing`,
+//! `archives`, `watch`, and `admin`, the server's own pages. `ui` is the page for browsers.
 //!
 //! - `service`: the path of every request; `head` and `body`: its parts; `auth`: authentication and authorization.
 //! - `response`: from an outcome to status, headers and body; `refusal`: the table of refusals.

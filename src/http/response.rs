@@ -1,6 +1,8 @@
-//! The response: from an outcome to status, headers and body; and what pages of other origins may do (CORS, the Fetch standard).
+//! The response: from an outcome to status, headers and body; and what pages of other origins may do (CORS, the Fetch
+//! standard).
 //!
-//! Statuses stand here, in the [table of refusals](crate::http::refusal), and in [`encode`](crate::http::head::encode) alone.
+//! Statuses stand here, in the [table of refusals](crate::http::refusal), and in [`encode`](crate::http::head::encode)
+//! alone.
 
 pub mod outcome;
 pub mod plain;
@@ -212,8 +214,8 @@ fn of_folder(report: &impl Serialize, stays: &Stays) -> Response<Body> {
 const EXPOSED: &str = "etag, last-modified, content-encoding, content-disposition, content-range, accept-ranges, x-delete-at, repr-digest, link, retry-after, x-request-id, \
     server-timing, location, upload-complete, upload-offset, upload-length, upload-limit";
 
-/// The response to OPTIONS: the methods of a target and, to a preflight request, that a page of an allowed origin may use them with the
-/// fields that it asks for, whatever they are: each request is checked when it arrives.
+/// The response to OPTIONS: the methods of a target and, to a preflight request, that a page of an allowed origin may
+/// use them with the fields that it asks for, whatever they are: each request is checked when it arrives.
 fn options(
     request: OptionsRequest,
     context: &ResponseContext,

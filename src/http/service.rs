@@ -1,7 +1,8 @@
 //! The service of a reactor, one for all its connections: from a request to its response.
 //!
-//! Every request, of HTTP/1 and HTTP/2, goes through [`Service::call`]: authenticate, parse, perform, respond. A rejection and a value in
-//! the cache have their response at once, all else is performed by [`execute::perform`]. Decides no status and reads no header.
+//! Every request, of HTTP/1 and HTTP/2, goes through [`Service::call`]: authenticate, parse, perform, respond. A
+//! rejection and a value in the cache have their response at once, all else is performed by [`execute::perform`].
+//! Decides no status and reads no header.
 
 pub mod audit;
 pub mod context;
@@ -116,7 +117,8 @@ impl Service {
         }
     }
 
-    /// The response to one request of `connection`, or of one of its streams. With an `upgrade`, another protocol may follow it.
+    /// The response to one request of `connection`, or of one of its streams. With an `upgrade`, another protocol may
+    /// follow it.
     pub fn call(
         self: &Rc<Self>,
         connection: &Rc<ConnectionState>,

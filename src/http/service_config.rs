@@ -103,13 +103,14 @@ pub enum Routes {
 }
 
 impl ServiceConfig {
-    /// True where requests of resumable uploads are understood: not as the C server answered, and not where nothing is stored.
+    /// True where requests of resumable uploads are understood: not as the C server answered, and not where nothing is
+    /// stored.
     pub fn resumes(&self) -> bool {
         !(self.compat || self.discard || self.read_only)
     }
 
-    /// True if responses announce resumable uploads. Their fields have a meaning, and are refused, even if the store keeps no unfinished
-    /// upload.
+    /// True if responses announce resumable uploads. Their fields have a meaning, and are refused, even if the store
+    /// keeps no unfinished upload.
     pub fn announces_uploads(&self) -> bool {
         self.resumes() && self.store_resumes
     }

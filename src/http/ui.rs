@@ -1,11 +1,12 @@
-//! The page for browsers at `/` and at a folder, and its headers; and the index, one link a line, that other programs get there in the
-//! form that nginx and Apache have given it.
+//! The page for browsers at `/` and at a folder, and its headers; and the index, one link a line, that other programs
+//! get there in the form that nginx and Apache have given it.
 //!
-//! Pure. The server writes a folder's listing into the page, so that clients that follow links find every key; the scripts of the page
-//! take over from there, where they run. Links are relative: a proxy may serve this server below a path. Their bytes are letters,
-//! digits, `-`, `.`, `_`, `~`, `/` and escapes: no name can be taken for a scheme, a query or the end of an attribute. Promises that
-//! each `a` of an index is of `../`, of a folder or of a key of the listing, and that nothing else in it looks like an address: programs
-//! take those for names. The next page is a `link` of the head, for programs that know its relation.
+//! Pure. The server writes a folder's listing into the page, so that clients that follow links find every key; the
+//! scripts of the page take over from there, where they run. Links are relative: a proxy may serve this server below a
+//! path. Their bytes are letters, digits, `-`, `.`, `_`, `~`, `/` and escapes: no name can be taken for a scheme, a
+//! query or the end of an attribute. Promises that each `a` of an index is of `../`, of a folder or of a key of the
+//! listing, and that nothing else in it looks like an address: programs take those for names. The next page is a `link`
+//! of the head, for programs that know its relation.
 
 pub mod frame;
 
@@ -61,8 +62,8 @@ pub fn bounds(bounds: &[(String, &Bound, Total)]) -> String {
     lines
 }
 
-/// True where the client has the page of this entity tag already. The page has no date: fields with one are ignored (RFC 9110, sections
-/// 13.1.3 and 13.1.4).
+/// True where the client has the page of this entity tag already. The page has no date: fields with one are ignored
+/// (RFC 9110, sections 13.1.3 and 13.1.4).
 pub fn is_known(preconditions: Option<&Preconditions>, etag: &str) -> Result<bool, Refusal> {
     let Some(preconditions) = preconditions else {
         return Ok(false);
@@ -207,8 +208,8 @@ fn form(folder: &str) -> String {
     )
 }
 
-/// The name of the client, or the link to sign in. The link leads to the root: browsers send a password to addresses below the one that
-/// asked for it (RFC 7617, section 2.2).
+/// The name of the client, or the link to sign in. The link leads to the root: browsers send a password to addresses
+/// below the one that asked for it (RFC 7617, section 2.2).
 fn account(folder: &str, rights: &PageRights) -> String {
     let root = up(folder.matches('/').count());
     let root = if root.is_empty() { "./" } else { &root };

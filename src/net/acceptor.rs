@@ -1,10 +1,10 @@
-//! Accepting: one loop for each listener, on the thread of the acceptor, which chooses the reactor of a connection, or on a
-//! reactor's own.
+//! Accepting: one loop for each listener, on the thread of the acceptor, which chooses the reactor of a connection, or
+//! on a reactor's own.
 //!
-//! It waits for no client, no handshake and no reactor. What fails because of one peer is skipped. What fails because of this
-//! machine (descriptors, memory) makes an episode: accepting pauses longer and longer, and never ends; the log says so once, and
-//! again when nothing has failed for a while. It ends when the server drains: no client begins a connection then, and those that
-//! have begun one are still served, unless the listener outlives this process.
+//! It waits for no client, no handshake and no reactor. What fails because of one peer is skipped. What fails because
+//! of this machine (descriptors, memory) makes an episode: accepting pauses longer and longer, and never ends; the log
+//! says so once, and again when nothing has failed for a while. It ends when the server drains: no client begins a
+//! connection then, and those that have begun one are still served, unless the listener outlives this process.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -29,8 +29,8 @@ use crate::http::{Client, Peer};
 use crate::lifecycle::Draining;
 use crate::metrics::ReactorCounters;
 
-/// A reactor that has this many connections more than the next one misses its turn. Otherwise one reactor gets all that stay
-/// when long and short connections arrive in turn.
+/// A reactor that has this many connections more than the next one misses its turn. Otherwise one reactor gets all that
+/// stay when long and short connections arrive in turn.
 const AHEAD: u64 = 8;
 
 /// A connection that was accepted.
@@ -187,8 +187,8 @@ impl<T: Worker> AcceptLoop<T> {
                 // The end of an episode of failures is logged also when no client comes.
                 continue;
             }
-            // A poll costs a tenth of an accept without a client, which makes a socket and a file first. At the limit, idle
-            // connections are closed for a client that waits, and for no other reason.
+            // A poll costs a tenth of an accept without a client, which makes a socket and a file first. At the limit,
+            // idle connections are closed for a client that waits, and for no other reason.
             if self.listener.has_client() {
                 return Ok(());
             }
@@ -236,7 +236,8 @@ impl<T: Worker> AcceptLoop<T> {
 /// The first pause after a failure of this machine; each further one in a row is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The longest pause, so that everything is served again within a second of relief; and how long nothing may fail for an episode to be over.
+/// The longest pause, so that everything is served again within a second of relief; and how long nothing may fail for
+/// an episode to be over.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// The current episode of failures, if there is one: the time of the last failure, and the pause after it.
@@ -267,8 +268,8 @@ impl Backoff {
 }
 
 /// A socket filter that drops segments with SYN, by the 14th byte of their header (RFC 9293, section 3.1). It keeps new
-/// connections out while the last ones are accepted: closing the socket resets what is in its queue or in a handshake. A
-/// client that was kept out sends its SYN again, and is refused.
+/// connections out while the last ones are accepted: closing the socket resets what is in its queue or in a handshake.
+/// A client that was kept out sends its SYN again, and is refused.
 const NO_SYN: [SockFilter; 4] = [
     SockFilter::new(0x30, 0, 0, 13),       // load the flags
     SockFilter::new(0x45, 0, 1, 0x02),     // if SYN is among them
@@ -338,7 +339,8 @@ fn attempt(listener: &TcpListener) -> Result<(TcpStream, Peer), Errno> {
     identified.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::PROTO))
 }
 
-/// The process at the other end of `socket`. A process of another container has the number 0 here, which rustix has no value for.
+/// The process at the other end of `socket`. A process of another container has the number 0 here, which rustix has no
+/// value for.
 fn identify(socket: UnixStream) -> io::Result<(TcpStream, Peer)> {
     let socket = tokio::net::UnixStream::from_std(socket)?;
     let process = socket.peer_cred()?;

@@ -1,9 +1,10 @@
 //! One connection, from the first byte to an orderly close: a loop with one owner of the socket at a time.
 //!
-//! On a listener for proxies, a header says first whom the connection is for. The connection rests, with no buffers, until a
-//! request begins. Until its head is whole, the connection holds no more than the bytes of that head. hyper then reads requests
-//! and answers them. hyper never sees a long upload: the connection receives it, and a new hyper goes on behind it. Promises that
-//! the connection ends within its limits whatever the peer does, and that a request under way is answered when the server drains.
+//! On a listener for proxies, a header says first whom the connection is for. The connection rests, with no buffers,
+//! until a request begins. Until its head is whole, the connection holds no more than the bytes of that head. hyper
+//! then reads requests and answers them. hyper never sees a long upload: the connection receives it, and a new hyper
+//! goes on behind it. Promises that the connection ends within its limits whatever the peer does, and that a request
+//! under way is answered when the server drains.
 
 use std::future::poll_fn;
 use std::io;
@@ -83,8 +84,8 @@ enum Protocol {
     Http2,
 }
 
-/// Waits for the first bytes, and finds the protocol: the handshake of TLS agreed on it, or a client in the clear begins with
-/// its preface. `None` when no bytes come.
+/// Waits for the first bytes, and finds the protocol: the handshake of TLS agreed on it, or a client in the clear
+/// begins with its preface. `None` when no bytes come.
 async fn protocol(
     context: &mut ConnectionContext<'_>,
     received: &mut BytesMut,

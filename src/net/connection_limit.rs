@@ -1,8 +1,8 @@
 //! The limits of open connections: in all, and of each client.
 //!
-//! An accept loop takes a vacancy before it accepts, and makes it a [`Permit`] of the connection. The connection drops its
-//! permit when it ends, on its own thread. While there is no vacancy, or no descriptor, idle connections are closed for
-//! clients that wait.
+//! An accept loop takes a vacancy before it accepts, and makes it a [`Permit`] of the connection. The connection drops
+//! its permit when it ends, on its own thread. While there is no vacancy, or no descriptor, idle connections are closed
+//! for clients that wait.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -45,8 +45,9 @@ pub struct ConnectionLimit {
 
 /// The clients of a server, where their connections are bounded: only those that have open ones.
 ///
-/// A client is an IPv4 address or an IPv6 network of 64 bits, which is what one customer gets, or the user of processes that
-/// connect to a unix socket. One over the bound is closed at once: an answer would cost what the bound is there to save.
+/// A client is an IPv4 address or an IPv6 network of 64 bits, which is what one customer gets, or the user of processes
+/// that connect to a unix socket. One over the bound is closed at once: an answer would cost what the bound is there to
+/// save.
 #[derive(Debug, Default)]
 struct Clients {
     open: HashMap<Source, u32>,
@@ -98,7 +99,8 @@ impl ConnectionLimit {
         }
     }
 
-    /// Gives the vacancy to a connection of `client`, unless the client has too many; `None` is one that is not known yet.
+    /// Gives the vacancy to a connection of `client`, unless the client has too many; `None` is one that is not known
+    /// yet.
     pub(super) fn admit(
         self: &Arc<Self>,
         vacancy: SemaphorePermit<'_>,
@@ -164,7 +166,8 @@ impl ConnectionLimit {
         self.admit(self.try_vacancy()?, Some(client))
     }
 
-    /// Requests that one idle connection is closed, which gives up its descriptor too. Another request before one is found changes nothing.
+    /// Requests that one idle connection is closed, which gives up its descriptor too. Another request before one is
+    /// found changes nothing.
     pub(super) fn request_room(&self) {
         self.wants_room.store(true, Ordering::Release);
         self.room_wanted.notify_waiters();

@@ -1,10 +1,11 @@
 //! The open connections of one reactor, their time limits, and the commands to them.
 //!
-//! A sweep once a tick looks at each [`ConnectionState`] and sends a command to those over a time limit; so a request costs
-//! no timer and no clock reading, and a limit is kept to within a tick. Only time spent waiting for the peer counts: a slow
-//! disk is never the client's fault, and an honest transfer has no deadline. One exception: a client that has closed its
-//! side may have gone, and a response for it alone is not computed for long. A drain and a shortage of connections send
-//! their commands here too. A stream of HTTP/2 has an entry beside its connection's: a slow one ends alone.
+//! A sweep once a tick looks at each [`ConnectionState`] and sends a command to those over a time limit; so a request
+//! costs no timer and no clock reading, and a limit is kept to within a tick. Only time spent waiting for the peer
+//! counts: a slow disk is never the client's fault, and an honest transfer has no deadline. One exception: a client
+//! that has closed its side may have gone, and a response for it alone is not computed for long. A drain and a shortage
+//! of connections send their commands here too. A stream of HTTP/2 has an entry beside its connection's: a slow one
+//! ends alone.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -143,8 +144,9 @@ impl Connections {
         }
     }
 
-    /// Asks the connection that has been idle longest to finish, or gives up the one that has kept the server waiting longest in its
-    /// bodies, if there is one that was not asked before and `confirm` agrees. How long is known to within a tick.
+    /// Asks the connection that has been idle longest to finish, or gives up the one that has kept the server waiting
+    /// longest in its bodies, if there is one that was not asked before and `confirm` agrees. How long is known to
+    /// within a tick.
     pub(super) fn close_idlest(&self, confirm: impl FnOnce() -> bool) {
         let entries = self.entries.borrow();
         let waited = |entry: &Entry| entry.observed.waited(&self.limits);
@@ -235,7 +237,8 @@ struct Observed {
     requests: u64,
     /// When this phase was first seen.
     since: Instant,
-    /// When it was first seen idle after this number of requests. A part of a frame of HTTP/2 that begins no request ends no rest.
+    /// When it was first seen idle after this number of requests. A part of a frame of HTTP/2 that begins no request
+    /// ends no rest.
     idle: Option<Instant>,
     /// When it was looked at last, or a request began after that.
     last_check: Instant,
@@ -375,8 +378,8 @@ enum Ending {
     GivenUp,
 }
 
-/// The place of one command for a connection. A later one replaces it, unless it is a hint: then the connection is woken and
-/// finds the earlier one.
+/// The place of one command for a connection. A later one replaces it, unless it is a hint: then the connection is
+/// woken and finds the earlier one.
 #[derive(Debug, Default)]
 struct CommandSlot {
     command: Cell<Option<Command>>,
@@ -471,7 +474,8 @@ mod tests {
         assert_eq!(check(23), Some(Command::Finish));
     }
 
-    /// Follows a client that moves some bytes in each step of some ticks: how long it was waited for when it was cut, if it was.
+    /// Follows a client that moves some bytes in each step of some ticks: how long it was waited for when it was cut,
+    /// if it was.
     fn cut_after(limits: &Limits, steps: &[(u32, u64)]) -> Option<Duration> {
         let tick = limits.tick();
         let start = Instant::now();
@@ -495,7 +499,8 @@ mod tests {
     }
 
     proptest! {
-        /// The rule as the page states it, for whatever a client does: 40 B/s lived for ever, each pause counting a second.
+        /// The rule as the page states it, for whatever a client does: 40 B/s lived for ever, each pause counting a
+        /// second.
         #[test]
         fn a_client_has_the_time_to_pause_and_what_its_bytes_give_and_no_more(
             steps in vec((0..70_u32, prop_oneof![0..100_u64, 0..100_000_u64]), 0..60),

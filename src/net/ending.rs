@@ -1,9 +1,9 @@
-//! The end of a connection, whatever protocol it spoke: all is sent, the sending side is shut down, and what the client still
-//! sends is read and dropped until it ends its side or falls silent.
+//! The end of a connection, whatever protocol it spoke: all is sent, the sending side is shut down, and what the client
+//! still sends is read and dropped until it ends its side or falls silent.
 //!
-//! Promises that a response is not lost that the kernel has and the client has not: a socket that is dropped while its client
-//! sends answers by a reset, and with that goes what was not sent. Until all is sent, the client is waited for as in any
-//! body, within the same limits; then it has the times below.
+//! Promises that a response is not lost that the kernel has and the client has not: a socket that is dropped while its
+//! client sends answers by a reset, and with that goes what was not sent. Until all is sent, the client is waited for
+//! as in any body, within the same limits; then it has the times below.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -78,7 +78,8 @@ async fn follow(
     .await
 }
 
-/// Waits until the kernel has sent all that it was given. The client is waited for meanwhile: what it takes counts as it does in a body.
+/// Waits until the kernel has sent all that it was given. The client is waited for meanwhile: what it takes counts as
+/// it does in a body.
 pub(super) fn poll_sent(socket: &Socket, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
     ready!(socket.poll_flush(cx))?;
     if socket.state.has_lost_client() {
@@ -121,10 +122,10 @@ impl Rest {
         Ok(())
     }
 
-    /// Drops what the client sends until it ends, has had its time, or has sent [`MOST_DROPPED`]. It is read at full speed, for a
-    /// client may look for the response only when it has sent all. Others have their turn after each [`BURST`]. During a drain, or when
-    /// another client waits for its place, one that goes on with a request has [`LINGER`]; one that reads the last frames has it
-    /// after each that it sends.
+    /// Drops what the client sends until it ends, has had its time, or has sent [`MOST_DROPPED`]. It is read at full
+    /// speed, for a client may look for the response only when it has sent all. Others have their turn after each
+    /// [`BURST`]. During a drain, or when another client waits for its place, one that goes on with a request has
+    /// [`LINGER`]; one that reads the last frames has it after each that it sends.
     async fn linger(mut self, context: &ConnectionContext<'_>, peer: Peer) -> io::Result<()> {
         let reads_frames = peer == Peer::SendsFrames;
         let is_soon = !reads_frames && context.state.is_draining();

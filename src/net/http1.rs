@@ -1,9 +1,9 @@
 //! HTTP/1 on a connection, by hyper: requests are read and answered until something else is to be done with the socket.
 //!
-//! Promises that a request which arrived whole is performed although its client closes or resets the connection, and that
-//! every byte received and not used is given back. [`HyperIo`] is the socket as hyper has it: it sends parts of files in the
-//! place of the holes that hyper writes for them, and lets other connections have their turn after a burst of bytes. Long
-//! uploads are left to the caller.
+//! Promises that a request which arrived whole is performed although its client closes or resets the connection, and
+//! that every byte received and not used is given back. [`HyperIo`] is the socket as hyper has it: it sends parts of
+//! files in the place of the holes that hyper writes for them, and lets other connections have their turn after a burst
+//! of bytes. Long uploads are left to the caller.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -40,14 +40,15 @@ pub(super) enum Next {
     Rest,
     /// The connection closes in order.
     Close,
-    /// The bytes behind begin with the head of a long upload, which is received, or a request is rejected, and the connection closes.
+    /// The bytes behind begin with the head of a long upload, which is received, or a request is rejected, and the
+    /// connection closes.
     Stop(Stop),
     /// The protocol is another from now on.
     Upgrade(Box<Session>),
 }
 
-/// Has hyper serve requests until something else is to be done with the socket. The first requests are those that `reader` holds.
-/// Returns the next step, and the bytes that were received and not used.
+/// Has hyper serve requests until something else is to be done with the socket. The first requests are those that
+/// `reader` holds. Returns the next step, and the bytes that were received and not used.
 pub(super) async fn serve(
     context: &ConnectionContext<'_>,
     reader: SocketReader,
@@ -91,7 +92,8 @@ pub(super) async fn serve(
         if polled.is_pending() && should_abort(context, was_watching, has_more, cx) {
             return Poll::Ready(Err(ConnectionError::from(Cut)));
         }
-        // `poll_without_shutdown` is ready while the last response is still in hyper's buffer; polling again flushes it.
+        // `poll_without_shutdown` is ready while the last response is still in hyper's buffer; polling again flushes
+        // it.
         if context.socket.has_unflushed.get() {
             return Poll::Pending;
         }
@@ -117,7 +119,8 @@ pub(super) async fn serve(
     Ok((next, received))
 }
 
-/// Has a body that only the end of the connection ends look cut until all of it is there, whatever ends the connection: this process, too.
+/// Has a body that only the end of the connection ends look cut until all of it is there, whatever ends the connection:
+/// this process, too.
 fn guard_end(context: &ConnectionContext<'_>, is_open: &mut bool) {
     let socket = &context.socket;
     let has_begun = *is_open && socket.has_unflushed.get();
@@ -127,8 +130,8 @@ fn guard_end(context: &ConnectionContext<'_>, is_open: &mut bool) {
     }
 }
 
-/// The next step of a connection that has answered all requests which hyper saw, and holds back these bytes; `None` while it waits
-/// for more.
+/// The next step of a connection that has answered all requests which hyper saw, and holds back these bytes; `None`
+/// while it waits for more.
 fn next_step(
     context: &ConnectionContext<'_>,
     held: Held,
@@ -150,8 +153,8 @@ fn next_step(
     }
 }
 
-/// True when the connection is not worth keeping: its client is gone, and nothing is done that changes anything; or it is a
-/// subscriber that does not read while the server drains. `has_more` when other requests have arrived.
+/// True when the connection is not worth keeping: its client is gone, and nothing is done that changes anything; or it
+/// is a subscriber that does not read while the server drains. `has_more` when other requests have arrived.
 fn should_abort(
     context: &ConnectionContext<'_>,
     was_watching: bool,
@@ -196,8 +199,8 @@ impl HyperIo {
         }
     }
 
-    /// After a burst, waits until the reactor has looked at its other sockets: a task that wakes itself would run before them, and hyper
-    /// writes for as long as the socket takes bytes.
+    /// After a burst, waits until the reactor has looked at its other sockets: a task that wakes itself would run
+    /// before them, and hyper writes for as long as the socket takes bytes.
     fn poll_turn(&self, cx: &mut Context<'_>) -> Poll<()> {
         if self.socket.burst.get() < BURST {
             return Poll::Ready(());

@@ -1,9 +1,9 @@
 //! HTTP/2 on a connection (RFC 9113), as the h2 crate speaks it: requests are accepted, and each has a stream.
 //!
 //! A response from memory is sent here, every other one by a task of its stream ([`exchange`]). Promises that every
-//! stream which was begun has ended when the connection does, that a client learns which of its requests were read before
-//! a connection ends in order (GOAWAY), and that one connection has bounded streams, memory and work, whatever its client
-//! does. The sweep keeps the time limits of the connection, and those of each stream by itself.
+//! stream which was begun has ended when the connection does, that a client learns which of its requests were read
+//! before a connection ends in order (GOAWAY), and that one connection has bounded streams, memory and work, whatever
+//! its client does. The sweep keeps the time limits of the connection, and those of each stream by itself.
 
 mod exchange;
 mod frame_io;
@@ -42,8 +42,9 @@ use frame_io::{FrameIo, Output};
 /// Requests of a connection at once.
 const MOST_STREAMS: u32 = 100;
 
-/// How far a client may be ahead with the bodies of its requests together, in bytes: so much is held for one whose uploads wait for
-/// the disk. One upload may use all of it, for its speed is that by the round trip: 12 MB/s over 20 ms with half of it (measured).
+/// How far a client may be ahead with the bodies of its requests together, in bytes: so much is held for one whose
+/// uploads wait for the disk. One upload may use all of it, for its speed is that by the round trip: 12 MB/s over 20 ms
+/// with half of it (measured).
 const WINDOW: u32 = 1 << 20;
 
 /// The most that the requests which wait for a place may have in bodies, in bytes.
@@ -224,8 +225,8 @@ impl Multiplexer<'_> {
         Ok(())
     }
 
-    /// Ends a connection whose client should have said that it knows of the end. It cannot know before it was sent the responses that
-    /// were handed over before.
+    /// Ends a connection whose client should have said that it knows of the end. It cannot know before it was sent the
+    /// responses that were handed over before.
     fn give_up_waiting(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if let Some(leaving) = &mut self.leaving
             && !leaving.is_over
@@ -263,8 +264,9 @@ impl Multiplexer<'_> {
         }
     }
 
-    /// Has a request wait for a place. Bodies that wait keep their part of the window of the connection, which the uploads that are
-    /// served need too: where they could take more than [`MOST_WAITING`], its client may ask again. One that its client has reset waits no more.
+    /// Has a request wait for a place. Bodies that wait keep their part of the window of the connection, which the
+    /// uploads that are served need too: where they could take more than [`MOST_WAITING`], its client may ask again.
+    /// One that its client has reset waits no more.
     fn put_off(&mut self, asked: Asked, cx: &mut Context<'_>) {
         let waits = |(_, response): &mut Asked| response.poll_reset(cx).is_pending();
         self.queue.retain_mut(waits);
@@ -282,7 +284,8 @@ impl Multiplexer<'_> {
         }
     }
 
-    /// A place for another stream. Without one, the connection is woken when it may have one, also if its own streams never end.
+    /// A place for another stream. Without one, the connection is woken when it may have one, also if its own streams
+    /// never end.
     fn poll_place(&mut self, cx: &mut Context<'_>) -> Poll<Place> {
         // What it got meanwhile goes to others, if it needs none.
         let waiting = self.waiting.take();

@@ -1,9 +1,8 @@
-//! Places to listen: addresses, unix sockets, and sockets that were open when the process began, as a service manager passes
-//! them (`sd_listen_fds(3)`).
+//! Places to listen: addresses, unix sockets, and sockets that were open when the process began, as a service manager
+//! passes them (`sd_listen_fds(3)`).
 //!
-//! Owns the files of unix sockets. Promises that a
-//! file which a dead server left is replaced, that one which a server listens on, or which is no socket, is refused, and that
-//! a server removes its own file alone. Does not accept.
+//! Owns the files of unix sockets. Promises that a file which a dead server left is replaced, that one which a server
+//! listens on, or which is no socket, is refused, and that a server removes its own file alone. Does not accept.
 
 use std::fmt;
 use std::fs;
@@ -68,7 +67,8 @@ impl Listen {
         bound.is_ok_and(|at| matches!(at, At::Address(_)) && !at.is_loopback())
     }
 
-    /// True when another listener of `all` has all IPv4 addresses on this port: this one then has the IPv6 addresses alone.
+    /// True when another listener of `all` has all IPv4 addresses on this port: this one then has the IPv6 addresses
+    /// alone.
     fn leaves_v4(&self, all: &[Self]) -> bool {
         let port = match &self.at {
             At::Address(address) if address.port() != 0 => address.port(),
@@ -78,8 +78,8 @@ impl Listen {
         all.iter().any(|other| other.at == v4)
     }
 
-    /// Listens, one place of `all`, on as many sockets as are accepted from each by its own; `shared` when those of one address are
-    /// several. Returns the place with its real port, or its path, and the sockets.
+    /// Listens, one place of `all`, on as many sockets as are accepted from each by its own; `shared` when those of one
+    /// address are several. Returns the place with its real port, or its path, and the sockets.
     pub(super) fn bind(
         &self,
         all: &[Self],
@@ -158,8 +158,8 @@ impl At {
         })
     }
 
-    /// True when only the loopback network's names reach it. The client of a unix socket may have any name for it: none is a
-    /// browser.
+    /// True when only the loopback network's names reach it. The client of a unix socket may have any name for it: none
+    /// is a browser.
     fn is_loopback(&self) -> bool {
         matches!(self, Self::Address(address) if address.ip().to_canonical().is_loopback())
     }
@@ -259,7 +259,8 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     Ok((metadata.dev(), metadata.ino()))
 }
 
-/// Listens at `path`. The mode of the file is what the umask leaves of 0777: by the usual one its user alone can connect.
+/// Listens at `path`. The mode of the file is what the umask leaves of 0777: by the usual one its user alone can
+/// connect.
 fn listen_unix(path: &Path) -> io::Result<(TcpListener, SocketFile)> {
     let address = SockAddr::unix(path)?;
     let socket = unix_stream()?;
@@ -326,8 +327,8 @@ fn passed_count(own: u32, pid: Option<String>, count: Option<String>) -> Result<
     number.ok_or(BadCount(count))
 }
 
-/// The socket that listens as `fd`. The process that passed it keeps it: clients that connect while no process accepts wait in
-/// its queue.
+/// The socket that listens as `fd`. The process that passed it keeps it: clients that connect while no process accepts
+/// wait in its queue.
 fn passed_listener(fd: RawFd) -> io::Result<TcpListener> {
     // A number cannot be owned safely. The kernel's duplicate of it can, and serves the same socket.
     let own = pidfd_open(getpid(), PidfdFlags::empty())?;

@@ -53,8 +53,8 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// Listens at `all` these places, for this number of reactors; a failure names the place. On a socket that was passed not with
-    /// [`Dispatch::ReusePort`], which takes several.
+    /// Listens at `all` these places, for this number of reactors; a failure names the place. On a socket that was
+    /// passed not with [`Dispatch::ReusePort`], which takes several.
     pub fn bind(
         all: &[Listen],
         dispatch: Dispatch,

@@ -1,7 +1,7 @@
 //! The header of the PROXY protocol, version 1 or 2, by which a proxy says whom a connection is for.
 //!
-//! Promises that a connection without a valid one is closed, counted, and logged with the reason; that no byte behind the
-//! header is taken, which may be of TLS; and that a header is bounded, and has the time of the head of a request.
+//! Promises that a connection without a valid one is closed, counted, and logged with the reason; that no byte behind
+//! the header is taken, which may be of TLS; and that a header is bounded, and has the time of the head of a request.
 
 #[cfg(any(test, fuzzing))]
 #[path = "../../tests/checks/proxy_header.rs"]
@@ -102,7 +102,8 @@ async fn read_header(context: &ConnectionContext<'_>) -> Result<Vec<u8>, BadHead
     received.map(|()| header)
 }
 
-/// Receives what is missing of `header`: looks at what has arrived, and takes of it what belongs to the header for sure.
+/// Receives what is missing of `header`: looks at what has arrived, and takes of it what belongs to the header for
+/// sure.
 fn poll_receive(
     socket: &RawSocket,
     cx: &mut Context<'_>,
@@ -206,7 +207,8 @@ fn source(header: &[u8]) -> Result<Option<SocketAddr>, BadHeader> {
     })
 }
 
-/// Refuses what else a header says where it is cut off, or where a checksum is not that of the header with zeros in its place.
+/// Refuses what else a header says where it is cut off, or where a checksum is not that of the header with zeros in its
+/// place.
 fn check_rest(header: &v2::Header<'_>) -> Result<(), BadHeader> {
     let all = header.as_bytes();
     // The library takes all that follows no addresses for addresses.

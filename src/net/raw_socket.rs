@@ -36,12 +36,12 @@ const UNACKNOWLEDGED: u32 = 60_000;
 #[derive(Debug)]
 pub(super) struct RawSocket {
     registration: RefCell<Registration>,
-    /// It may take bytes although the driver has not said so: until the first readiness event, and after a nudge, a write is tried before
-    /// waiting for epoll.
+    /// It may take bytes although the driver has not said so: until the first readiness event, and after a nudge, a
+    /// write is tried before waiting for epoll.
     pub(super) has_write_hint: Cell<bool>,
     cork: Cell<Cork>,
-    /// While all is to be sent: the most that the kernel may have unsent when it calls the socket writable, of a unix socket the size of
-    /// its buffer; 0 while it does so as ever.
+    /// While all is to be sent: the most that the kernel may have unsent when it calls the socket writable, of a unix
+    /// socket the size of its buffer; 0 while it does so as ever.
     mark: Cell<usize>,
 }
 
@@ -155,14 +155,15 @@ impl RawSocket {
         let _ = self.with(|socket| Ok(set_tcp_user_timeout(socket, UNACKNOWLEDGED)?));
     }
 
-    /// Has the kernel reset the connection when the socket is dropped. By itself it would keep up to megabytes for a peer that takes
-    /// them slowly or never, outside of all limits. `false` takes it back.
+    /// Has the kernel reset the connection when the socket is dropped. By itself it would keep up to megabytes for a
+    /// peer that takes them slowly or never, outside of all limits. `false` takes it back.
     pub(super) fn reset_when_dropped(&self, resets: bool) {
         let linger = resets.then_some(Duration::ZERO);
         let _ = self.with(|socket| Ok(set_socket_linger(socket, linger)?));
     }
 
-    /// Has the kernel send full packets only, or what it holds and from then on at once. Failing costs packets, not bytes.
+    /// Has the kernel send full packets only, or what it holds and from then on at once. Failing costs packets, not
+    /// bytes.
     pub(super) fn cork(&self, corked: bool) {
         if self.cork.get() == Cork::Untried && corked {
             // BBR paces by a timer. A unix socket has no congestion control.
@@ -183,8 +184,8 @@ impl RawSocket {
         let _ = self.with(|socket| Ok(set_tcp_nodelay(socket, true)?));
     }
 
-    /// Waits until the kernel has sent all, and says to `count` what it has sent meanwhile. There is no safe call that asks how much that is:
-    /// the mark below which the socket counts as writable is lowered a step at a time.
+    /// Waits until the kernel has sent all, and says to `count` what it has sent meanwhile. There is no safe call that
+    /// asks how much that is: the mark below which the socket counts as writable is lowered a step at a time.
     pub(super) fn poll_sent(
         &self,
         cx: &mut Context<'_>,
@@ -217,8 +218,8 @@ impl RawSocket {
         }
     }
 
-    /// Has the kernel call the socket writable where at most `mark` is unsent; whether it is. With a unix socket nothing is on the way: it
-    /// is writable when the peer has read all but a little.
+    /// Has the kernel call the socket writable where at most `mark` is unsent; whether it is. With a unix socket
+    /// nothing is on the way: it is writable when the peer has read all but a little.
     fn has_at_most(&self, mark: usize) -> io::Result<bool> {
         self.with(|socket| {
             let mark = u32::try_from(mark).unwrap_or(u32::MAX);
@@ -257,7 +258,8 @@ impl RawSocket {
         }
     }
 
-    /// Receives into `buf`: how many bytes, 0 at the end of the stream. The driver need not know it where some have arrived.
+    /// Receives into `buf`: how many bytes, 0 at the end of the stream. The driver need not know it where some have
+    /// arrived.
     pub(super) fn poll_receive(
         &self,
         cx: &mut Context<'_>,

@@ -1,8 +1,8 @@
 //! A reactor, as its connections see it, and the context of each of them.
 //!
-//! A [`Reactor`] has the service, the protocol's settings, the limits and the counters that its connections share on its
-//! thread. A [`ConnectionContext`] is passed to every owner of a socket in turn: the loop of the connection, hyper, and the
-//! takeover. Does not start the thread.
+//! A [`Reactor`] has the service, the protocol's settings, the limits and the counters that its connections share on
+//! its thread. A [`ConnectionContext`] is passed to every owner of a socket in turn: the loop of the connection, hyper,
+//! and the takeover. Does not start the thread.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -21,8 +21,8 @@ use super::tls::Tls;
 use crate::http::{Client, ConnectionState, MAX_HEAD, Phase, Service, ServiceBuilder, Upgrade};
 use crate::metrics::{ReactorCounters, TimeLimit};
 
-/// The connections of a reactor that keep hyper and its buffers, of 16 KiB each, between requests; further ones give them back
-/// at once.
+/// The connections of a reactor that keep hyper and its buffers, of 16 KiB each, between requests; further ones give
+/// them back at once.
 const MOST_BUFFERED: usize = 256;
 
 /// The most that is read at a time for a connection without buffers, in bytes.
@@ -45,7 +45,8 @@ pub struct ReactorConfig {
     pub limits: Limits,
     /// HTTP/2 is spoken in the clear too, with clients that begin with it.
     pub http2_clear: bool,
-    /// Requests of HTTP/2 at once beside the first of each connection. All reactors share them: each request may hold a file.
+    /// Requests of HTTP/2 at once beside the first of each connection. All reactors share them: each request may hold a
+    /// file.
     pub streams: Arc<Semaphore>,
     /// The TLS of the connections that have it.
     pub tls: Option<Arc<Tls>>,
@@ -202,8 +203,8 @@ impl<'a> ConnectionContext<'a> {
         Ok(command)
     }
 
-    /// Reads what has arrived while the connection holds no buffer, and passes it to `take`: how many bytes, 0 at the end of
-    /// the stream.
+    /// Reads what has arrived while the connection holds no buffer, and passes it to `take`: how many bytes, 0 at the
+    /// end of the stream.
     pub(super) fn poll_read(
         &self,
         cx: &mut Context<'_>,

@@ -1,9 +1,10 @@
 //! A connection's socket as its users see it: bytes in the clear, whether they are encrypted on the way or not.
 //!
-//! Without TLS this adds nothing to a [`RawSocket`]. Code that has the kernel move bytes past this process uses the raw socket, after
-//! it has found no [`Socket::tls`]. With TLS, rustls has the session: a call that waits for bytes also sends the messages of the
-//! handshake, tickets and alerts. Promises that a connection which was cut (`UnexpectedEof`) is told from the end of its stream. A
-//! session that moves nothing holds no piece, and of the library's buffers the shortest.
+//! Without TLS this adds nothing to a [`RawSocket`]. Code that has the kernel move bytes past this process uses the raw
+//! socket, after it has found no [`Socket::tls`]. With TLS, rustls has the session: a call that waits for bytes also
+//! sends the messages of the handshake, tickets and alerts. Promises that a connection which was cut (`UnexpectedEof`)
+//! is told from the end of its stream. A session that moves nothing holds no piece, and of the library's buffers the
+//! shortest.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, BufRead, IoSlice, Read, Write};
@@ -24,8 +25,8 @@ use super::tls::client_certificate;
 use crate::http::{ClientCertificate, ConnectionState, Region};
 use crate::metrics::{Handshake, ReactorCounters};
 
-/// The most that is received at once, and that is encrypted before it is sent, in bytes: for a peer that takes nothing so much
-/// is held. The library's own limit is the same.
+/// The most that is received at once, and that is encrypted before it is sent, in bytes: for a peer that takes nothing
+/// so much is held. The library's own limit is the same.
 const PIECE: usize = 64 << 10;
 
 thread_local! {
@@ -79,7 +80,8 @@ impl Socket {
         }
     }
 
-    /// Ready once the client has closed its side and all that it sent has been read; an error when it reset the connection.
+    /// Ready once the client has closed its side and all that it sent has been read; an error when it reset the
+    /// connection.
     pub(super) fn poll_end(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let Some(tls) = self.tls() {
             return tls.borrow_mut().poll_end(&self.raw, cx);
@@ -221,15 +223,15 @@ impl TlsSession {
         }
     }
 
-    /// Decrypts received records until there are bytes to take, and returns these bytes; none at the end of the stream. Fails with
-    /// `WouldBlock` when more must be received.
+    /// Decrypts received records until there are bytes to take, and returns these bytes; none at the end of the stream.
+    /// Fails with `WouldBlock` when more must be received.
     fn decrypt(&mut self, socket: &RawSocket, cx: &mut Context<'_>) -> io::Result<&[u8]> {
         while self.needs_more() {
             self.connection.read_tls(&mut self.received)?;
             let processed = self.connection.process_new_packets();
             self.count_handshake();
-            // Tickets, or an alert: if the socket takes none now, this task is woken when it does. A peer that has gone gets none of
-            // them, and its earlier requests are performed.
+            // Tickets, or an alert: if the socket takes none now, this task is woken when it does. A peer that has gone
+            // gets none of them, and its earlier requests are performed.
             let _ = self.poll_send(socket, cx);
             if let Err(error) = processed {
                 (self.received.bytes, self.received.has_ended) = (Bytes::new(), true);

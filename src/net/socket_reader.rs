@@ -1,9 +1,9 @@
 //! The receiving side of a connection, as hyper reads it: whole heads and their bodies, in order, and nothing in doubt.
 //!
-//! Bytes go from the socket into hyper's buffer, where the [`Framing`] looks at them, and takes out the fields that nothing
-//! reads. The beginning of a head is taken back until the rest of it is there: hyper sees a head whole or not at all, and
-//! never an invalid one, that of a long upload, or a byte behind it. So it is with the lines of a chunked body. Holds at most one head, or
-//! one line, and [`PIECE`] bytes, besides what it was made with.
+//! Bytes go from the socket into hyper's buffer, where the [`Framing`] looks at them, and takes out the fields that
+//! nothing reads. The beginning of a head is taken back until the rest of it is there: hyper sees a head whole or not
+//! at all, and never an invalid one, that of a long upload, or a byte behind it. So it is with the lines of a chunked
+//! body. Holds at most one head, or one line, and [`PIECE`] bytes, besides what it was made with.
 
 use std::cell::Cell;
 use std::io;
@@ -75,8 +75,8 @@ impl SocketReader {
         }
     }
 
-    /// Receives the rest of the head that it holds the beginning of; also ready when that head is not for hyper, and at the end of
-    /// the stream.
+    /// Receives the rest of the head that it holds the beginning of; also ready when that head is not for hyper, and at
+    /// the end of the stream.
     pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.passed == 0 && self.state.held.get() == Held::Part {
             self.socket.state.begin_head();

@@ -1,7 +1,7 @@
 //! The sending side of a connection: bytes as they are, and parts of files by sendfile or a [`SplicePipe`].
 //!
-//! Tells the connection's state what the socket took and whether it waits for the peer. What a client sent before it went is
-//! still performed, so responses to it are thrown away, and are no errors. One send never keeps a reactor for
+//! Tells the connection's state what the socket took and whether it waits for the peer. What a client sent before it
+//! went is still performed, so responses to it are thrown away, and are no errors. One send never keeps a reactor for
 //! longer than [`BURST`] bytes take.
 
 use std::cell::RefCell;
@@ -23,7 +23,8 @@ use super::raw_socket::is_again;
 use super::socket::{Socket, TlsSession, cut_short};
 use crate::http::Region;
 
-/// Bytes sent before other connections of the reactor have their turn: this bounds how long one response can delay them.
+/// Bytes sent before other connections of the reactor have their turn: this bounds how long one response can delay
+/// them.
 pub(super) const BURST: usize = 512 << 10;
 
 /// Bytes up to this length are copied together: one plain send costs less than a vectored one.
@@ -67,8 +68,8 @@ impl Socket {
         }
     }
 
-    /// Sends of `bufs`, one after the other, what the socket takes: how many bytes. Over TLS what it does not take at once
-    /// is encrypted, and [`Socket::poll_flush`] sends it.
+    /// Sends of `bufs`, one after the other, what the socket takes: how many bytes. Over TLS what it does not take at
+    /// once is encrypted, and [`Socket::poll_flush`] sends it.
     pub(super) fn poll_send(
         &self,
         cx: &mut Context<'_>,
@@ -250,8 +251,8 @@ fn send_region(socket: BorrowedFd<'_>, region: &Region) -> io::Result<usize> {
 
 /// The pipe of a reactor's thread, by which long regions go from a file to a socket without a copy.
 ///
-/// sendfile passes 64 KiB at a time; a pipe with more room saves a tenth of the kernel's time. It is empty between two calls:
-/// what a socket did not take is dropped, and taken from the file again.
+/// sendfile passes 64 KiB at a time; a pipe with more room saves a tenth of the kernel's time. It is empty between two
+/// calls: what a socket did not take is dropped, and taken from the file again.
 struct SplicePipe {
     into: OwnedFd,
     out: OwnedFd,
@@ -264,8 +265,8 @@ pub(super) fn set_up_splice() {
     PIPE.set(SplicePipe::new().ok());
 }
 
-/// Sends up to `most` bytes of `file`, from `offset` on, to a `socket` that does not block: how many it took. `None` when
-/// that is for sendfile to do, which also reports what is wrong with a file.
+/// Sends up to `most` bytes of `file`, from `offset` on, to a `socket` that does not block: how many it took. `None`
+/// when that is for sendfile to do, which also reports what is wrong with a file.
 fn send_spliced(
     socket: impl AsFd,
     file: impl AsFd,

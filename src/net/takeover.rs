@@ -1,9 +1,9 @@
-//! Takeover: the connection itself receives a long upload, whose body goes from the socket to where the store wants it, and sends
-//! the response. hyper does not have the socket then, and sees neither.
+//! Takeover: the connection itself receives a long upload, whose body goes from the socket to where the store wants it,
+//! and sends the response. hyper does not have the socket then, and sees neither.
 //!
-//! Owns the bytes that arrived with the head, and the count of those that are left: it takes no byte behind the body. The client gets
-//! 100 (Continue) when the first byte is waited for, and 104 where its upload can be resumed. A connection that is closed or reset
-//! before the end is a body that broke off. Counts what it moves.
+//! Owns the bytes that arrived with the head, and the count of those that are left: it takes no byte behind the body.
+//! The client gets 100 (Continue) when the first byte is waited for, and 104 where its upload can be resumed. A
+//! connection that is closed or reset before the end is a body that broke off. Counts what it moves.
 
 use std::future::poll_fn;
 use std::io;
@@ -36,8 +36,8 @@ const STEP: usize = 1 << 20;
 /// The most that is decrypted and dropped at once, in bytes.
 const DECRYPTED: usize = 64 << 10;
 
-/// Receives the upload whose head `received` begins with, takes from it all that is of the upload, and sends the response; true
-/// when the connection ends with it.
+/// Receives the upload whose head `received` begins with, takes from it all that is of the upload, and sends the
+/// response; true when the connection ends with it.
 pub(super) async fn receive(
     context: &ConnectionContext<'_>,
     received: &mut BytesMut,
@@ -132,8 +132,8 @@ impl SocketBody {
         }
     }
 
-    /// Has `take` take bytes of the socket, once there are some: at most as many as it is given. `None` when the peer has ended, or
-    /// the body is given up. Counts what was moved, and the time that the client takes.
+    /// Has `take` take bytes of the socket, once there are some: at most as many as it is given. `None` when the peer
+    /// has ended, or the body is given up. Counts what was moved, and the time that the client takes.
     fn poll_take(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,9 +1,9 @@
 //! Threads: the reactors and the acceptor, each with a current-thread runtime of its own.
 //!
-//! A reactor serves the connections that the acceptor hands over, or that it accepts itself. Everything of a connection happens
-//! on its thread; nothing of it is shared with another. A task that panics takes its connection with it and nothing else. A
-//! thread has finished only when all that ran on it is dropped. Owns also the order of a reactor's drain, and the lag of its
-//! event loop: how long what is due waits for its turn.
+//! A reactor serves the connections that the acceptor hands over, or that it accepts itself. Everything of a connection
+//! happens on its thread; nothing of it is shared with another. A task that panics takes its connection with it and
+//! nothing else. A thread has finished only when all that ran on it is dropped. Owns also the order of a reactor's
+//! drain, and the lag of its event loop: how long what is due waits for its turn.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,15 +30,16 @@ use super::socket_writer;
 use crate::lifecycle::Draining;
 use crate::metrics::ReactorCounters;
 
-/// Before it closes idle connections, the reactor answers one more request on each for this long, with `Connection: close`. A
-/// client whose request meets the close of an idle connection cannot know whether it was read.
+/// Before it closes idle connections, the reactor answers one more request on each for this long, with `Connection:
+/// close`. A client whose request meets the close of an idle connection cannot know whether it was read.
 const LAME_DUCK: Duration = Duration::from_millis(500);
 
-/// The niceness of the acceptor. On a processor that they share a reactor finishes its turn first, and the clients that wait by then are
-/// accepted together; without it each connection costs two context switches.
+/// The niceness of the acceptor. On a processor that they share a reactor finishes its turn first, and the clients that
+/// wait by then are accepted together; without it each connection costs two context switches.
 const NICENESS: i32 = 5;
 
-/// The acceptor's handle on a reactor, which it hands connections to; dropping the last clone asks the reactor to drain.
+/// The acceptor's handle on a reactor, which it hands connections to; dropping the last clone asks the reactor to
+/// drain.
 #[derive(Clone, Debug)]
 pub(super) struct Handle {
     /// Has no bound of its own, so that handing over never waits: every connection in it has a permit.
@@ -119,8 +120,8 @@ pub(super) fn start(
     Ok(Handle { queue, counters })
 }
 
-/// Starts a thread that makes what it needs by `set_up`, on its runtime, and then runs `run` with it. Returns once it is
-/// set up, or with the error of that. `held` is dropped last, after all that ran there.
+/// Starts a thread that makes what it needs by `set_up`, on its runtime, and then runs `run` with it. Returns once it
+/// is set up, or with the error of that. `held` is dropped last, after all that ran there.
 fn start_thread<T>(
     name: String,
     set_up: impl FnOnce() -> io::Result<T> + Send + 'static,

@@ -1,10 +1,10 @@
 //! TLS: with which certificates and which clients, and how both change while the server runs.
 //!
-//! Owns the certificates that the server shows, read from files and chosen by the name that a client asks for, or made at the
-//! start, and says what a verified chain proves of a client. All that a handshake needs is behind one pointer: [`Tls::reload`]
-//! reads the files anew and replaces it whole, or leaves it as it is when something is wrong with a file. All reactors share
-//! one key for tickets, so a session that one of them began is resumed by any. Encrypts nothing: sockets do that, for there is no
-//! TLS in the kernel.
+//! Owns the certificates that the server shows, read from files and chosen by the name that a client asks for, or made
+//! at the start, and says what a verified chain proves of a client. All that a handshake needs is behind one pointer:
+//! [`Tls::reload`] reads the files anew and replaces it whole, or leaves it as it is when something is wrong with a
+//! file. All reactors share one key for tickets, so a session that one of them began is resumed by any. Encrypts
+//! nothing: sockets do that, for there is no TLS in the kernel.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,7 +45,8 @@ pub(super) const HTTP2: &[u8] = b"h2";
 /// The certificates that the server proves itself by.
 #[derive(Clone, Debug)]
 pub enum Identity {
-    /// Pairs of files: a chain of certificates, and its key. The first is shown where none has the name that is asked for.
+    /// Pairs of files: a chain of certificates, and its key. The first is shown where none has the name that is asked
+    /// for.
     Files(Vec<(PathBuf, PathBuf)>),
     /// A certificate of these names, made at the start.
     SelfSigned(Vec<String>),
@@ -136,8 +137,8 @@ fn configure(
     let config = config.with_safe_default_protocol_versions()?;
     let config = config.with_client_cert_verifier(clients);
     let mut config = config.with_cert_resolver(Arc::new(certificates));
-    // A session would be resumed without a look at the certificate of its client, which may have ended, or be of an issuer
-    // that counts no more.
+    // A session would be resumed without a look at the certificate of its client, which may have ended, or be of an
+    // issuer that counts no more.
     if options.clients.is_none() {
         config.ticketer = ticketer;
     }
@@ -263,8 +264,8 @@ pub(super) fn client_certificate(chain: &[CertificateDer<'_>]) -> ClientCertific
     }
 }
 
-/// The last second at which all of `chain` is valid. One of an issuer that has ended before `now` was not needed to verify
-/// the chain.
+/// The last second at which all of `chain` is valid. One of an issuer that has ended before `now` was not needed to
+/// verify the chain.
 fn end(chain: &[CertificateDer<'_>], now: u64) -> u64 {
     // A certificate that cannot be read has ended: it proves nothing.
     let own = chain.first().and_then(not_after).unwrap_or(0);

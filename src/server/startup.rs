@@ -1,6 +1,6 @@
-//! The steps of a start before the first connection: what it checks, the rights that it gives up, the directory or the S3 store
-//! that it opens, and the CPUs of its threads. Each failure is a [`StartError`], with advice where there is some. Listens
-//! nowhere.
+//! The steps of a start before the first connection: what it checks, the rights that it gives up, the directory or the
+//! S3 store that it opens, and the CPUs of its threads. Each failure is a [`StartError`], with advice where there is
+//! some. Listens nowhere.
 
 use std::io;
 use std::path::Path;
@@ -104,8 +104,8 @@ impl StartError {
     }
 }
 
-/// Checks what a start reads: certificates, who may do what, the directory and its journal. Changes nothing. Where the values are,
-/// and what could not be checked, in words.
+/// Checks what a start reads: certificates, who may do what, the directory and its journal. Changes nothing. Where the
+/// values are, and what could not be checked, in words.
 pub fn check(config: &Config) -> Result<String, StartError> {
     let mut unchecked = vec!["whether the addresses are free"];
     check_files(config)?;
@@ -141,9 +141,9 @@ fn check_files(config: &Config) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Refuses a process with too few descriptors or without the files that it needs, makes the directory of values, and gives up all rights
-/// that serving does not need. Where clients prove who they are, what they prove it by is in the memory of this process: no other
-/// process of its user may read it, and no core has it.
+/// Refuses a process with too few descriptors or without the files that it needs, makes the directory of values, and
+/// gives up all rights that serving does not need. Where clients prove who they are, what they prove it by is in the
+/// memory of this process: no other process of its user may read it, and no core has it.
 pub fn prepare(config: &Config) -> Result<Confined, StartError> {
     if config.access.is_some() {
         set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(io::Error::from)?;
@@ -189,7 +189,8 @@ pub fn open_store(config: &Config, cpus: &Cpus) -> Result<Store, StartError> {
     }
 }
 
-/// Makes the directory if it is missing. The default one, which lies where any user may write, has to be this user's own.
+/// Makes the directory if it is missing. The default one, which lies where any user may write, has to be this user's
+/// own.
 fn make_directory(config: &Config) -> Result<(), OpenError> {
     let Values::Directory(directory, options) = &config.values else {
         return Ok(());

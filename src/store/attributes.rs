@@ -1,10 +1,12 @@
-//! The attributes of a value, in extended attributes of its file: its media type, other fields, and digests once computed.
+//! The attributes of a value, in extended attributes of its file: its media type, other fields, and digests once
+//! computed.
 //!
 //! `user.mime_type` is the convention that desktops and other servers share. What the fields mean is known to their
-//! reader alone. A digest is kept with the version, the length and the time at which it was kept, and counts while the file has
-//! both and has not changed since. The version alone is not enough: modification times repeat (mtime 1 of Nix, whole seconds of
-//! tar). Media type and fields are the file's, as its mode is: other bytes written into the same file keep them.
-//! Attributes are a convenience: where the file system has none, values are stored and answered all the same.
+//! reader alone. A digest is kept with the version, the length and the time at which it was kept, and counts while the
+//! file has both and has not changed since. The version alone is not enough: modification times repeat (mtime 1 of Nix,
+//! whole seconds of tar). Media type and fields are the file's, as its mode is: other bytes written into the same file
+//! keep them. Attributes are a convenience: where the file system has none, values are stored and answered all the
+//! same.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -59,8 +61,8 @@ pub fn write(attributes: &Attributes, file: impl AsFd) -> Result<(), Error> {
     Ok(())
 }
 
-/// The media type kept with `file`, if there is one and it is valid. A failure to read it is an error: the response must
-/// not guess what the client has stored.
+/// The media type kept with `file`, if there is one and it is valid. A failure to read it is an error: the response
+/// must not guess what the client has stored.
 pub fn media_type(file: impl AsFd) -> Result<Option<Box<str>>, Error> {
     let mut text = [0; MAX_MEDIA_TYPE];
     let text = get(file, MEDIA_TYPE, &mut text).map_err(Error::errno_while(READ))?;
@@ -80,8 +82,8 @@ pub fn end_of(file: impl AsFd) -> Result<Option<u64>, Errno> {
     Ok(get(file, FIELDS, &mut fields)?.and_then(end))
 }
 
-/// Keeps `digest` of `version` with `file`, unless that is changed meanwhile. Blocks for some milliseconds: when this returns, any later
-/// change of the file gets a time at which the digest does not count.
+/// Keeps `digest` of `version` with `file`, unless that is changed meanwhile. Blocks for some milliseconds: when this
+/// returns, any later change of the file gets a time at which the digest does not count.
 pub fn keep_digest(file: impl AsFd, version: Version, digest: Digest) -> Result<(), Error> {
     let (name, bytes) = match &digest {
         Digest::Sha256(bytes) => (SHA256, &bytes[..]),

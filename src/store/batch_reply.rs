@@ -1,9 +1,10 @@
 //! Replies of the publisher: each waiter gets its own outcome, and each thread that waits is woken once for a batch.
 //!
-//! To wake a reactor from another thread costs a system call, and on one processor a switch to it and back. So the replies of a
-//! [`WakeBatch`] to the waiters of one thread go together to one of them, which hands the others on: within its thread a wake-up costs next
-//! to nothing. Promises that every waiter gets its reply, also when the one that was woken first has given up waiting. For that each
-//! [`Receiver`] must be polled when its task is woken, or dropped: one that is kept and not polled keeps the replies of the others.
+//! To wake a reactor from another thread costs a system call, and on one processor a switch to it and back. So the
+//! replies of a [`WakeBatch`] to the waiters of one thread go together to one of them, which hands the others on:
+//! within its thread a wake-up costs next to nothing. Promises that every waiter gets its reply, also when the one that
+//! was woken first has given up waiting. For that each [`Receiver`] must be polled when its task is woken, or dropped:
+//! one that is kept and not polled keeps the replies of the others.
 
 use std::collections::VecDeque;
 use std::pin::Pin;

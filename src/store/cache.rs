@@ -1,12 +1,12 @@
 //! Hot values, proved fresh at each use.
 //!
-//! Promises to answer only what a new read would find: an entry is an open file, and is used only after it was shown that
-//! it is still the one under its key, and unchanged (size, times). Of a flat key one fstat shows both, for a file that is
-//! renamed or removed has its times or its links changed. A file in a folder stays as it is when its folder is moved away, and
-//! on some file systems any removed file does, so there the path is looked up again. Two changes show in neither way: another
-//! program writes through a memory map, or mounts something over the file of a flat key. The first use after a [`Cache::sweep`], which
-//! comes every few seconds, looks for these too.
-//! Bounded in bytes, overhead included, and in descriptors; shared by all reactors.
+//! Promises to answer only what a new read would find: an entry is an open file, and is used only after it was shown
+//! that it is still the one under its key, and unchanged (size, times). Of a flat key one fstat shows both, for a file
+//! that is renamed or removed has its times or its links changed. A file in a folder stays as it is when its folder is
+//! moved away, and on some file systems any removed file does, so there the path is looked up again. Two changes show
+//! in neither way: another program writes through a memory map, or mounts something over the file of a flat key. The
+//! first use after a [`Cache::sweep`], which comes every few seconds, looks for these too. Bounded in bytes, overhead
+//! included, and in descriptors; shared by all reactors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -21,8 +21,8 @@ use crate::value::Key;
 /// The size of an entry besides its bytes: itself, its key, its slot in the cache, the headers of its response.
 const OVERHEAD: u64 = 512;
 
-/// A file of up to this length that was removed by hand may stay on the disk until its key is next read or it falls out of the cache; the
-/// next sweep gives up a longer one.
+/// A file of up to this length that was removed by hand may stay on the disk until its key is next read or it falls out
+/// of the cache; the next sweep gives up a longer one.
 const NEGLIGIBLE: u64 = 64 << 10;
 
 /// The cache.
@@ -74,8 +74,9 @@ impl Cache {
         }
     }
 
-    /// Has the next use of each value look for changes that the times of its file do not show. Forgets large values in `dir` that are no longer
-    /// those under their keys: their files would otherwise keep their space until the keys are read.
+    /// Has the next use of each value look for changes that the times of its file do not show. Forgets large values in
+    /// `dir` that are no longer those under their keys: their files would otherwise keep their space until the keys are
+    /// read.
     pub fn sweep(&self, dir: &ValuesDir) {
         self.sweeps.fetch_add(1, Relaxed);
         // Collected first, so that no lock of the cache is held during system calls.
@@ -147,7 +148,8 @@ mod tests {
     use super::*;
     use crate::transfer::BlockingPool;
 
-    /// A cache that keeps a value of each length, whose bytes are not those of its file: as after a write through a memory map.
+    /// A cache that keeps a value of each length, whose bytes are not those of its file: as after a write through a
+    /// memory map.
     fn filled(at: &tempfile::TempDir, lens: &[usize]) -> (Cache, ValuesDir) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::openat(CWD, at.path(), flags, Mode::empty()).unwrap();

@@ -1,8 +1,8 @@
 //! The changes most recently acknowledged, in the order in which they were published.
 //!
-//! The publisher, which alone writes names, appends. A subscriber holds one number, that of the last change it has seen,
-//! and asks for those after it. So a slow subscriber delays no other: one that has fallen behind what is kept gets a
-//! [`Gap`]. Nothing is kept before the first subscriber. Changes that other programs make are not seen here.
+//! The publisher, which alone writes names, appends. A subscriber holds one number, that of the last change it has
+//! seen, and asks for those after it. So a slow subscriber delays no other: one that has fallen behind what is kept
+//! gets a [`Gap`]. Nothing is kept before the first subscriber. Changes that other programs make are not seen here.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -35,7 +35,8 @@ pub struct Change {
     pub from: Option<Box<Key<'static>>>,
 }
 
-/// A change before it has a number: the key, its value now, the reason of a removal by the server, and the key that the value moved from.
+/// A change before it has a number: the key, its value now, the reason of a removal by the server, and the key that the
+/// value moved from.
 pub type Published = (
     Key<'static>,
     Option<Meta>,
@@ -77,8 +78,8 @@ pub struct Changes {
     recent: Mutex<Recent>,
     /// How many subscribers there are now.
     pub subscribers: AtomicU64,
-    /// The number of the latest change, once there has been a subscriber. To wake a receiver costs the publisher time, so one should wait
-    /// on behalf of many.
+    /// The number of the latest change, once there has been a subscriber. To wake a receiver costs the publisher time,
+    /// so one should wait on behalf of many.
     pub latest: watch::Sender<u64>,
     /// The clock of a store that writes; its readings pass every number.
     clock: Option<Arc<Mutex<Clock>>>,
@@ -128,7 +129,8 @@ impl Changes {
         self.notify(recent);
     }
 
-    /// Records that something was published, or may have been, that cannot be named: all subscribers meet a gap. Blocks now and then.
+    /// Records that something was published, or may have been, that cannot be named: all subscribers meet a gap. Blocks
+    /// now and then.
     pub fn mark_gap(&self) {
         self.reserve(1);
         let mut recent = self.recent.lock();
@@ -137,8 +139,8 @@ impl Changes {
         self.notify(recent);
     }
 
-    /// Has the clock pass the next `count` numbers before they are used, so that the next start begins after them. Its file is not
-    /// written under the lock that reactors take.
+    /// Has the clock pass the next `count` numbers before they are used, so that the next start begins after them. Its
+    /// file is not written under the lock that reactors take.
     fn reserve(&self, count: usize) {
         let Some(clock) = &self.clock else { return };
         let end = self.recent.lock().latest + count as u64;

@@ -1,8 +1,9 @@
 //! The clock of versions: strictly increasing nanoseconds, also across restarts and steps of the system's clock.
 //!
-//! Each reading is later than every reading before it, so the modification times stamped from it never repeat, and the numbers of
-//! changes, which are microseconds, do not either. To hold after a crash without a write per reading, the clock file names a bound
-//! that no reading has passed; the bound is moved ahead, and made durable, before it is reached.
+//! Each reading is later than every reading before it, so the modification times stamped from it never repeat, and the
+//! numbers of changes, which are microseconds, do not either. To hold after a crash without a write per reading, the
+//! clock file names a bound that no reading has passed; the bound is moved ahead, and made durable, before it is
+//! reached.
 //!
 //! Beside it, the boot of the machine and how long it has lasted: neither moves when the system's clock is set.
 
@@ -16,8 +17,8 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use super::small_file;
 use crate::value::Version;
 
-/// How far ahead the bound is moved, in nanoseconds: there is one durable write in this time, and after a crash versions
-/// are about this far in the future at most.
+/// How far ahead the bound is moved, in nanoseconds: there is one durable write in this time, and after a crash
+/// versions are about this far in the future at most.
 const STRIDE: i128 = 10_000_000_000;
 
 /// The stride while versions are ahead of the time, as they are after a crash: crashes one after another hardly add up.
@@ -52,8 +53,8 @@ impl Clock {
         })
     }
 
-    /// A version later than every one before it, and not `current`. `current` may be ahead of the clock, because other programs can
-    /// date files; such a date does not move the clock.
+    /// A version later than every one before it, and not `current`. `current` may be ahead of the clock, because other
+    /// programs can date files; such a date does not move the clock.
     pub fn next(&mut self, current: Option<Version>) -> Result<Version, Errno> {
         let mut next = i128::from(now()).max(self.last + 1);
         if current == Some(Version::from_nanos(next)) {

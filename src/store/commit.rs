@@ -1,8 +1,9 @@
 //! The committer: it looks names up and changes them, for the publisher and for the replay of the journal.
 //!
-//! The folders of a key are made only once the change may be made, and removed again when it fails. The publisher alone makes them for
-//! this server, and removes those that a value leaves empty, so that only other programs, and the removal of a tree of empty folders, can
-//! be in its way: where one changes what a change was decided on, the change is not made, and is decided anew.
+//! The folders of a key are made only once the change may be made, and removed again when it fails. The publisher alone
+//! makes them for this server, and removes those that a value leaves empty, so that only other programs, and the
+//! removal of a tree of empty folders, can be in its way: where one changes what a change was decided on, the change is
+//! not made, and is decided anew.
 
 use rustix::fs::{AtFlags, Mode, RenameFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
@@ -39,8 +40,8 @@ impl Found<'_> {
     }
 }
 
-/// Looks up the name of `key`. If it `is_put`, fails where no value can have the name. If it `is_assumed`, takes the name for free without
-/// a look. A value that has ended is found, too: its file is there.
+/// Looks up the name of `key`. If it `is_put`, fails where no value can have the name. If it `is_assumed`, takes the
+/// name for free without a look. A value that has ended is found, too: its file is there.
 pub fn find<'a>(
     dir: &'a ValuesDir,
     key: &Key<'_>,
@@ -69,8 +70,9 @@ pub fn find<'a>(
     Ok(Found { folder, value })
 }
 
-/// The value of `key`, from which it is to move to the key `to`. Fails where its file has another name: that would get the new version, and a
-/// rename to it does nothing. Fails where both keys lead to the one name of the file, as that would be removed.
+/// The value of `key`, from which it is to move to the key `to`. Fails where its file has another name: that would get
+/// the new version, and a rename to it does nothing. Fails where both keys lead to the one name of the file, as that
+/// would be removed.
 pub fn find_source(dir: &ValuesDir, key: &Key<'_>, to: &Key<'_>) -> Result<Option<Meta>, Error> {
     let stat = |key: &Key<'_>| {
         let found = dir.stat(key.as_str(), Blocking::Allowed);
@@ -104,7 +106,8 @@ pub fn stage(
     value.seal(writer, target, version)
 }
 
-/// Publishes the staged `value` in place of what was `found`; false where another program has changed the name or its folder.
+/// Publishes the staged `value` in place of what was `found`; false where another program has changed the name or its
+/// folder.
 pub fn put(
     writer: &WriteContext,
     key: &Key<'_>,
@@ -140,8 +143,8 @@ fn create_below(
     created
 }
 
-/// Gives the file of `value` the name of `key`. With `current` it replaces the file that has the name, whichever that is by now. Without
-/// `current` the name is expected to be free: returns false, and changes nothing, if it is not.
+/// Gives the file of `value` the name of `key`. With `current` it replaces the file that has the name, whichever that
+/// is by now. Without `current` the name is expected to be free: returns false, and changes nothing, if it is not.
 fn publish(
     writer: &WriteContext,
     key: &Key<'_>,
@@ -166,9 +169,10 @@ fn publish(
     Ok(true)
 }
 
-/// Gives the value of `source` this `version` and the name of `key`, in place of what was `found`; false where another program has changed
-/// one of the names, or a folder of them. One rename does it, so that the value always has one name. The version comes first, and the mode
-/// without the rights that the replaced file lacked: the old name has them until the rename, and gets the old ones back if that fails.
+/// Gives the value of `source` this `version` and the name of `key`, in place of what was `found`; false where another
+/// program has changed one of the names, or a folder of them. One rename does it, so that the value always has one
+/// name. The version comes first, and the mode without the rights that the replaced file lacked: the old name has them
+/// until the rename, and gets the old ones back if that fails.
 pub fn rename(
     writer: &WriteContext,
     key: &Key<'_>,
@@ -249,8 +253,8 @@ fn are_links(a: (&Folder<'_>, &str), b: (&Folder<'_>, &str)) -> bool {
     matches!((a, b), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino) && a.st_nlink > 1)
 }
 
-/// Renames a file to a name that nothing has; `EXIST` when something has it. FUSE programs and NFS lack such a rename: there the file has both
-/// names for a moment.
+/// Renames a file to a name that nothing has; `EXIST` when something has it. FUSE programs and NFS lack such a rename:
+/// there the file has both names for a moment.
 fn rename_new(from: &Folder<'_>, name: &str, folder: &Folder<'_>, to: &str) -> Result<(), Errno> {
     let flags = RenameFlags::NOREPLACE;
     match retry_on_intr(|| rustix::fs::renameat_with(from, name, folder, to, flags)) {
@@ -264,9 +268,9 @@ fn rename_new(from: &Folder<'_>, name: &str, folder: &Folder<'_>, to: &str) -> R
     }
 }
 
-/// Removes the value of `key` that was `found`, and the folders that it leaves empty; false where another program was quicker, with rm or
-/// with mkdir. If it `is_for_room`, its blocks are free when this returns, unless they are very many, and no folder is tried in which
-/// another value is counted.
+/// Removes the value of `key` that was `found`, and the folders that it leaves empty; false where another program was
+/// quicker, with rm or with mkdir. If it `is_for_room`, its blocks are free when this returns, unless they are very
+/// many, and no folder is tried in which another value is counted.
 pub fn delete(
     writer: &WriteContext,
     key: &Key<'_>,
@@ -329,8 +333,8 @@ pub fn remove_folder(dir: &ValuesDir, path: &Key<'_>) -> Result<(), Error> {
     }
 }
 
-/// Gives the folder `from`, with all that is below it, the name `to`, which nothing has: one rename does it. The folders of `to` are made, and
-/// those of `from` go, as with a value.
+/// Gives the folder `from`, with all that is below it, the name `to`, which nothing has: one rename does it. The
+/// folders of `to` are made, and those of `from` go, as with a value.
 pub fn move_folder(dir: &ValuesDir, from: &Key<'_>, to: &Key<'_>) -> Result<(), Error> {
     // Another program may remove a folder of `to` as soon as it is made.
     let mut tries = (0..TRIES).map(|_| rename_folder(dir, from, to));

@@ -1,7 +1,8 @@
-//! The room for the copies of a folder, decided before the first of them is made: in the bounds that hold for them, and on the disk.
+//! The room for the copies of a folder, decided before the first of them is made: in the bounds that hold for them, and
+//! on the disk.
 //!
-//! Promises that copies for which there is room evict none of the values that they are copied from, as long as other clients store nothing
-//! meanwhile. Makes no room by itself: the copies do, one by one, of values used longest ago.
+//! Promises that copies for which there is room evict none of the values that they are copied from, as long as other
+//! clients store nothing meanwhile. Makes no room by itself: the copies do, one by one, of values used longest ago.
 
 use std::sync::Arc;
 
@@ -46,7 +47,8 @@ impl Store {
 }
 
 impl CopyPlan<'_> {
-    /// Adds the copy of the value of `from`, which has `len` bytes, to `to`. With `only_new` a value that is there stays.
+    /// Adds the copy of the value of `from`, which has `len` bytes, to `to`. With `only_new` a value that is there
+    /// stays.
     pub async fn add(
         &mut self,
         from: &Key<'_>,

@@ -1,8 +1,9 @@
 //! The directory store: one key, one file, the file's path is the key.
 //!
-//! A directory is [opened](open) for writing by one server alone, or for reading by any number. Reads are answered from the kernel's caches
-//! without blocking, and go to the disk threads only for bytes that those do not have. Writes go through an [`FileUpload`] to the publisher.
-//! Any future here may be dropped: an upload that has not been handed over leaves nothing, and a change that was handed over is made.
+//! A directory is [opened](open) for writing by one server alone, or for reading by any number. Reads are answered from
+//! the kernel's caches without blocking, and go to the disk threads only for bytes that those do not have. Writes go
+//! through an [`FileUpload`] to the publisher. Any future here may be dropped: an upload that has not been handed over
+//! leaves nothing, and a change that was handed over is made.
 
 pub mod bounds_report;
 mod expire;
@@ -35,9 +36,9 @@ use crate::metrics::StoreCounters;
 use crate::transfer::{BlockingPool, IN_MEMORY, Uploader, is_large};
 use crate::value::{Error, Key, Meta};
 
-/// How often an open is repeated when the file is replaced during each read. FUSE keeps a name that went stale for a second, as
-/// its default is: the pauses between, from 1 to 128 ms, last longer together. On mergerfs more than half of the tries fail while the
-/// value is replaced all the time, so a few after that second would not do.
+/// How often an open is repeated when the file is replaced during each read. FUSE keeps a name that went stale for a
+/// second, as its default is: the pauses between, from 1 to 128 ms, last longer together. On mergerfs more than half of
+/// the tries fail while the value is replaced all the time, so a few after that second would not do.
 const TRIES: u32 = 32;
 
 /// The reason for a read, which decides what bounds evict later.
@@ -45,7 +46,8 @@ const TRIES: u32 = 32;
 pub enum Purpose {
     /// A client asks for the value: this is a use of it.
     Use,
-    /// The value is one of many, in an archive or in a copy of a folder. This is no use of it, and the cache does not keep it.
+    /// The value is one of many, in an archive or in a copy of a folder. This is no use of it, and the cache does not
+    /// keep it.
     Scan,
 }
 
@@ -174,7 +176,8 @@ impl Directory {
         Ok(Some(object))
     }
 
-    /// The length and the version of the value of `key`, or `None` when there is none. Takes no right to read the value.
+    /// The length and the version of the value of `key`, or `None` when there is none. Takes no right to read the
+    /// value.
     pub async fn meta(&self, key: &Key<'_>) -> Result<Option<Meta>, Error> {
         let found = self.ask_kernel("look up", key, ValuesDir::meta).await?;
         Ok(found.filter(|meta| !meta.has_ended()))
@@ -205,7 +208,8 @@ impl Directory {
         asked.map_err(Error::errno_while(doing))
     }
 
-    /// Begins to receive a value of `key` of `len` bytes, where that is known, for `uploader`, where the quota counts clients.
+    /// Begins to receive a value of `key` of `len` bytes, where that is known, for `uploader`, where the quota counts
+    /// clients.
     pub async fn upload(
         &self,
         key: &Key<'_>,
@@ -269,7 +273,8 @@ impl Directory {
         }
     }
 
-    /// Makes an upload that can be received in several requests, and claims it; `fields` are kept with it until it is published.
+    /// Makes an upload that can be received in several requests, and claims it; `fields` are kept with it until it is
+    /// published.
     pub async fn begin_resumable(
         &self,
         key: Key<'static>,
@@ -335,7 +340,8 @@ impl Directory {
         Ok(removed.is_some())
     }
 
-    /// Has the cache look for what one system call does not show, and removes expired uploads. To be called every few seconds.
+    /// Has the cache look for what one system call does not show, and removes expired uploads. To be called every few
+    /// seconds.
     pub async fn sweep(&self) {
         let (cache, dir) = (Arc::clone(&self.cache), Arc::clone(&self.dir));
         let writing = self.writing.as_ref();
@@ -354,8 +360,8 @@ impl Directory {
         }
     }
 
-    /// Tries, on a disk thread, whether the directory is where it was and a value can be published in it; answers what is
-    /// free for values, where that is known, unless none may be written.
+    /// Tries, on a disk thread, whether the directory is where it was and a value can be published in it; answers what
+    /// is free for values, where that is known, unless none may be written.
     pub fn probe(&self) -> impl Future<Output = Result<Option<Free>, Error>> + Send + use<> {
         let writer = self.writer().cloned();
         let dir = Arc::clone(&self.dir);

@@ -1,11 +1,12 @@
 //! The directory of the values by its descriptor: every system call that opens, looks up or removes a value in it
 //! ([`super::temp_file`] adds them), and the one walk from a key to its folder.
 //!
-//! Promises that nothing outside the directory is ever reached and nothing but a regular file is ever opened: each open goes through
-//! openat2 with `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS`, on a descriptor held since the start, and each other call names one entry of a
-//! directory that was opened so. Calls may block, except an open with [`Blocking::Never`]. The folders of a
-//! key are made level by level, and removed by `rmdir`, which refuses one that is not empty. Those that were made for a value go with the
-//! last one in them: they have a [mark](is_implicit). Others stay.
+//! Promises that nothing outside the directory is ever reached and nothing but a regular file is ever opened: each open
+//! goes through openat2 with `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS`, on a descriptor held since the start, and each
+//! other call names one entry of a directory that was opened so. Calls may block, except an open with
+//! [`Blocking::Never`]. The folders of a key are made level by level, and removed by `rmdir`, which refuses one that is
+//! not empty. Those that were made for a value go with the last one in them: they have a [mark](is_implicit). Others
+//! stay.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -44,8 +45,8 @@ pub fn open_beneath(
     retry_if_stale(|| rustix::fs::openat2(&dir, name, flags, mode, CONFINED))
 }
 
-/// Makes `call` again while a signal interrupts it, and a few times while the name that it uses is stale: NFS and FUSE answer
-/// ESTALE where a file is replaced between the look at its name and the use of it.
+/// Makes `call` again while a signal interrupts it, and a few times while the name that it uses is stale: NFS and FUSE
+/// answer ESTALE where a file is replaced between the look at its name and the use of it.
 fn retry_if_stale<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     for _ in 1..STALE_TRIES {
         match retry_on_intr(&mut call) {
@@ -114,8 +115,9 @@ impl ValuesDir {
 
     /// Opens the value of `key` for reading; `None` when there is none.
     ///
-    /// With [`Blocking::Never`], fails with `AGAIN` where the device would be needed, or the file lies on another file system than the
-    /// root. The first open has no effect on what the name stands for (`O_PATH`), so that a device or a pipe put there is not even opened.
+    /// With [`Blocking::Never`], fails with `AGAIN` where the device would be needed, or the file lies on another file
+    /// system than the root. The first open has no effect on what the name stands for (`O_PATH`), so that a device or a
+    /// pipe put there is not even opened.
     pub fn open(&self, key: &Key<'_>, blocking: Blocking) -> Result<Option<Opened>, Errno> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let open = || match self.find(key.as_str(), OFlags::PATH, blocking)? {
@@ -165,7 +167,8 @@ impl ValuesDir {
         Ok(found.map(|(_, stat)| stat))
     }
 
-    /// The stamp of the file at `path` now, without waiting for the device: `None` where it cannot be told, or there is none.
+    /// The stamp of the file at `path` now, without waiting for the device: `None` where it cannot be told, or there is
+    /// none.
     pub fn stamp(&self, path: &str) -> Option<FileStamp> {
         let stat = self.stat(path, Blocking::Never).ok()??;
         Some(FileStamp::of(&stat))
@@ -205,14 +208,15 @@ pub fn kind(stat: &Stat) -> NameKind {
     }
 }
 
-/// The time at which the file system last changed the name or the bytes of `name` in `folder`, in nanoseconds since 1970. No program can
-/// set it.
+/// The time at which the file system last changed the name or the bytes of `name` in `folder`, in nanoseconds since
+/// 1970. No program can set it.
 pub fn changed(folder: impl AsFd, name: &str) -> Result<i64, Errno> {
     let changed = value::changed(&stat(folder, name)?);
     Ok(i64::try_from(changed).unwrap_or(i64::MAX))
 }
 
-/// The times that a file with this version gets. Both are set: bindfs, and other programs of FUSE, report success for one alone and set none.
+/// The times that a file with this version gets. Both are set: bindfs, and other programs of FUSE, report success for
+/// one alone and set none.
 pub fn times(version: Version) -> Timestamps {
     Timestamps {
         last_access: Timespec {
@@ -274,8 +278,9 @@ impl ValuesDir {
         open_folder(&self.root, path).map(Folder::Below)
     }
 
-    /// Opens the folder `path`, and makes what is missing of it, to go with its last value; in which folder that was, by its path.
-    /// `NOENT` where another program removes a level meanwhile, `NOTDIR` or `LOOP` where something else has its name. Then it leaves nothing.
+    /// Opens the folder `path`, and makes what is missing of it, to go with its last value; in which folder that was,
+    /// by its path. `NOENT` where another program removes a level meanwhile, `NOTDIR` or `LOOP` where something else
+    /// has its name. Then it leaves nothing.
     pub fn make_folder<'p>(&self, path: &'p str) -> Result<(Folder<'_>, &'p str), Errno> {
         match self.folder(path) {
             Err(errno) if is_no_folder(errno) => {}
@@ -307,8 +312,8 @@ impl ValuesDir {
         retry_on_intr(|| rustix::fs::mkdirat(&above, name, FOLDER_MODE.into()))
     }
 
-    /// Removes the folder `path`, from which a value has gone, and then those above it, as long as they are empty and were made for a
-    /// value.
+    /// Removes the folder `path`, from which a value has gone, and then those above it, as long as they are empty and
+    /// were made for a value.
     pub fn leave_folders(&self, path: &str) {
         match self.folder(path) {
             Ok(folder) => self.leave_folder(path, Some(&folder)),
@@ -337,8 +342,8 @@ impl ValuesDir {
         }
     }
 
-    /// Removes the folder `path` if it is empty, also one without a mark, and then those above it that are, but not `keep`; answers the path of
-    /// the lowest that stays.
+    /// Removes the folder `path` if it is empty, also one without a mark, and then those above it that are, but not
+    /// `keep`; answers the path of the lowest that stays.
     pub fn remove_empty_folders<'p>(&self, path: &'p str, keep: &str) -> &'p str {
         let mut lowest = path;
         while lowest.len() > keep.len() {

@@ -1,7 +1,7 @@
 //! The removal of a tree of folders that has no value, also of folders without a mark.
 //!
-//! `rmdir` alone removes, which refuses a folder that is not empty: nothing that is no folder is ever lost. Tries each folder once, in the
-//! order of a [`Walk`].
+//! `rmdir` alone removes, which refuses a folder that is not empty: nothing that is no folder is ever lost. Tries each
+//! folder once, in the order of a [`Walk`].
 
 use rustix::io::Errno;
 use serde::Serialize;

@@ -11,15 +11,15 @@ use super::value_file::Opened;
 use crate::value::{Error, Key, Meta, folder_and_above};
 
 impl ValuesDir {
-    /// The value of `key`, also one that has ended; `None` when there is none. Takes a right to read the value only to learn its end. With
-    /// [`Blocking::Never`], fails with `AGAIN` where the device would be needed.
+    /// The value of `key`, also one that has ended; `None` when there is none. Takes a right to read the value only to
+    /// learn its end. With [`Blocking::Never`], fails with `AGAIN` where the device would be needed.
     pub fn meta(&self, key: &Key<'_>, blocking: Blocking) -> Result<Option<Meta>, Errno> {
         let found = self.stat_and_end(key.as_str(), blocking)?;
         Ok(found.map(|(stat, end)| Meta::of(&stat).ending(end)))
     }
 
-    /// The description of the file of `key` and the end of its value; `None` when there is none. Takes a right to read the value only to learn
-    /// its end. With [`Blocking::Never`], fails with `AGAIN` where the device would be needed.
+    /// The description of the file of `key` and the end of its value; `None` when there is none. Takes a right to read
+    /// the value only to learn its end. With [`Blocking::Never`], fails with `AGAIN` where the device would be needed.
     pub fn stat_and_end(
         &self,
         key: &str,
@@ -50,7 +50,8 @@ impl ValuesDir {
         levels.find_map(ended)
     }
 
-    /// Fails as `found` did for the name `path`, unless a value that has ended is in its way: the publisher removes that.
+    /// Fails as `found` did for the name `path`, unless a value that has ended is in its way: the publisher removes
+    /// that.
     pub fn unless_ended(&self, path: &str, found: Result<(), Error>) -> Result<(), Error> {
         found.or_else(|error| self.ended_at(path).map(drop).ok_or(error))
     }

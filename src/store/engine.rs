@@ -1,7 +1,9 @@
-//! The store as the rooms above see it: an enum over engines, with one type of a value that was found and one of a value on its way in.
+//! The store as the rooms above see it: an enum over engines, with one type of a value that was found and one of a
+//! value on its way in.
 //!
-//! The engines promise the same where they can. No room above has to know which one answers, but for what one of them lacks: resumable
-//! uploads and the feed of changes. The futures of an S3 store are boxed, so that those of a directory are not longer for them.
+//! The engines promise the same where they can. No room above has to know which one answers, but for what one of them
+//! lacks: resumable uploads and the feed of changes. The futures of an S3 store are boxed, so that those of a directory
+//! are not longer for them.
 
 use std::mem;
 use std::ops::Range;
@@ -141,8 +143,8 @@ impl Store {
         }
     }
 
-    /// The digest of `found`, SHA-512 or else SHA-256: as it is kept, or computed on the compute threads; `None` where the value was
-    /// replaced or removed.
+    /// The digest of `found`, SHA-512 or else SHA-256: as it is kept, or computed on the compute threads; `None` where
+    /// the value was replaced or removed.
     pub async fn digest(&self, found: &Found, sha512: bool) -> Result<Option<Digest>, Error> {
         match found {
             Found::File(object) => {
@@ -155,8 +157,8 @@ impl Store {
         }
     }
 
-    /// Begins to receive the value of `key` that `head` announces, unless its preconditions fail already. Takes what it keeps of the
-    /// head.
+    /// Begins to receive the value of `key` that `head` announces, unless its preconditions fail already. Takes what it
+    /// keeps of the head.
     pub async fn upload(
         &self,
         reactor: usize,
@@ -294,8 +296,8 @@ impl<'a> Upload<'a> {
         }
     }
 
-    /// Publishes the value as that of `key`, if its preconditions hold at that moment. The future is boxed, so that the futures of
-    /// uploads are smaller.
+    /// Publishes the value as that of `key`, if its preconditions hold at that moment. The future is boxed, so that the
+    /// futures of uploads are smaller.
     pub fn publish(self, key: Key<'static>) -> Publishing<'a> {
         match self {
             Self::File(directory, upload, condition) => {
@@ -329,7 +331,8 @@ impl Store {
         }
     }
 
-    /// Tries, beside the reactors, whether values can be read and, if they may be written, whether one can be published.
+    /// Tries, beside the reactors, whether values can be read and, if they may be written, whether one can be
+    /// published.
     pub fn probe(&self) -> Probe {
         match self {
             Self::Directory(directory) => Box::pin(directory.probe()),
@@ -348,8 +351,8 @@ impl Store {
         }
     }
 
-    /// The most bytes of an upload that are received at a time; a whole head fits, too. While an engine takes them, as many
-    /// again may be received, so short ones bound the memory of many uploads at once.
+    /// The most bytes of an upload that are received at a time; a whole head fits, too. While an engine takes them, as
+    /// many again may be received, so short ones bound the memory of many uploads at once.
     pub fn receive_buffer(&self) -> usize {
         match self {
             Self::Directory(_) => CHUNK,

@@ -51,8 +51,8 @@ impl ValuesBelow {
         Self::new(&format!("{path}/"), Prefixes::all(), SPARE)
     }
 
-    /// Those whose keys begin with `prefix`, which is empty or ends with `/`, and are `within` these: for one who takes them as slowly as a
-    /// client.
+    /// Those whose keys begin with `prefix`, which is empty or ends with `/`, and are `within` these: for one who takes
+    /// them as slowly as a client.
     pub fn for_client(prefix: &str, within: Prefixes) -> Self {
         Self::new(prefix, within, SPARE / 4)
     }
@@ -82,7 +82,8 @@ impl Store {
         }
     }
 
-    /// True if there is a folder `path` without a value too, and where no listing has it: a kill may leave one that goes with its last value.
+    /// True if there is a folder `path` without a value too, and where no listing has it: a kill may leave one that
+    /// goes with its last value.
     pub async fn has_folder(&self, path: &Key<'static>) -> Result<bool, Error> {
         match self {
             Self::Directory(directory) => directory.has_folder(path.clone()).await,
@@ -140,8 +141,8 @@ impl Store {
         }))
     }
 
-    /// Removes the values below the folder `path`, the folders below it, and the folder, if it `is_deep`; else it only counts the values.
-    /// After some values it asks whether it `may_go_on`. `None` where there is no folder.
+    /// Removes the values below the folder `path`, the folders below it, and the folder, if it `is_deep`; else it only
+    /// counts the values. After some values it asks whether it `may_go_on`. `None` where there is no folder.
     pub async fn remove_folder(
         &self,
         reactor: usize,

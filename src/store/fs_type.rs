@@ -10,8 +10,8 @@ const TMPFS: i64 = 0x0102_1994;
 const RAMFS: i64 = 0x8584_58f6;
 const OVERLAYFS: i64 = 0x794c_7630;
 
-/// File systems whose names change only through the kernel that this server runs on: ext2 to ext4, XFS, Btrfs, F2FS, ZFS, bcachefs and
-/// those above. On a network or FUSE file system, others change them unseen.
+/// File systems whose names change only through the kernel that this server runs on: ext2 to ext4, XFS, Btrfs, F2FS,
+/// ZFS, bcachefs and those above. On a network or FUSE file system, others change them unseen.
 const LOCAL: [i64; 9] = [
     0xef53,
     0x5846_5342,
@@ -27,18 +27,19 @@ const LOCAL: [i64; 9] = [
 /// What is known of a file system by its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FsType {
-    /// Reading a file never waits for a device. Such a file system does not support `RWF_NOWAIT`: if this were not known, the disk threads
-    /// would have to make each read.
+    /// Reading a file never waits for a device. Such a file system does not support `RWF_NOWAIT`: if this were not
+    /// known, the disk threads would have to make each read.
     pub is_memory: bool,
     /// Each change of a name has an event (inotify).
     pub has_events: bool,
-    /// An open file shows by its own times or links that its name was removed, or given to another file. On overlayfs a file of a lower
-    /// layer stays as it is: the removal is noted in the upper layer alone.
+    /// An open file shows by its own times or links that its name was removed, or given to another file. On overlayfs a
+    /// file of a lower layer stays as it is: the removal is noted in the upper layer alone.
     pub shows_removal: bool,
 }
 
 impl FsType {
-    /// The type of the file system that `file` lies on. May wait for a server where that is a network or FUSE file system.
+    /// The type of the file system that `file` lies on. May wait for a server where that is a network or FUSE file
+    /// system.
     pub fn of(file: impl AsFd) -> Result<Self, Errno> {
         let magic = rustix::fs::fstatfs(file)?.f_type;
         let is_local = LOCAL.contains(&magic);

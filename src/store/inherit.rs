@@ -1,8 +1,10 @@
-//! The group, rights and lists of a file that it takes from the folder that it is published in, and from the value that it replaces.
+//! The group, rights and lists of a file that it takes from the folder that it is published in, and from the value that
+//! it replaces.
 //!
-//! A file that is made in a folder by hand gets the group of a setgid folder, of any on a mount with `grpid`, and the folder's default
-//! ACL from the kernel (`inode(7)`, `acl(5)`). One that is made elsewhere and then linked or renamed gets neither, so they are given to it here. The new
-//! file of a replaced value never has a right for group or others that the old file lacked.
+//! A file that is made in a folder by hand gets the group of a setgid folder, of any on a mount with `grpid`, and the
+//! folder's default ACL from the kernel (`inode(7)`, `acl(5)`). One that is made elsewhere and then linked or renamed
+//! gets neither, so they are given to it here. The new file of a replaced value never has a right for group or others
+//! that the old file lacked.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -26,7 +28,8 @@ const GROUP: u16 = 0x04;
 const MASK: u16 = 0x10;
 const OTHERS: u16 = 0x20;
 
-/// An ACL in the form of its attribute: a version of 4 bytes, then entries of 2 for whom, 2 of rights and 4 of a user or group.
+/// An ACL in the form of its attribute: a version of 4 bytes, then entries of 2 for whom, 2 of rights and 4 of a user
+/// or group.
 const HEAD: usize = 4;
 const ENTRY: usize = 8;
 
@@ -42,8 +45,8 @@ pub fn unmasked(mode: u32) -> Mode {
     Mode::from(mode & !umask.unwrap_or(0))
 }
 
-/// Gives `file` the group and ACL of a file made in `folder`; returns whether that changed it, and its new mode. With `gives_group` new
-/// files get the group of their folder.
+/// Gives `file` the group and ACL of a file made in `folder`; returns whether that changed it, and its new mode. With
+/// `gives_group` new files get the group of their folder.
 pub fn of_folder(
     file: impl AsFd,
     folder: impl AsFd,

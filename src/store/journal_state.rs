@@ -1,5 +1,5 @@
-//! The state of the journal, as uploads, the publisher and readers see it: whether there is one, whether it fails, and which values the
-//! files may lack.
+//! The state of the journal, as uploads, the publisher and readers see it: whether there is one, whether it fails, and
+//! which values the files may lack.
 
 use std::collections::HashSet;
 use std::sync::OnceLock;
@@ -28,7 +28,8 @@ pub struct JournalState {
 /// What the journal has and the files may lack.
 #[derive(Debug, Default)]
 struct Unwritten {
-    /// The kernel may have dropped bytes of small values that have this version or a later one, and reads zeros in their place.
+    /// The kernel may have dropped bytes of small values that have this version or a later one, and reads zeros in
+    /// their place.
     since: Option<Version>,
     /// The keys of changes that cannot be made: their files may be of any earlier change.
     kept: HashSet<Box<str>>,

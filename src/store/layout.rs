@@ -1,7 +1,8 @@
 //! `DIR/.data-server/`: what the server keeps for itself beside the values.
 //!
 //! Owns opening the directory at the start: it is created when missing and never emptied, locked against a second
-//! server, swept of what a killed server had staged, and tried for what the contract needs of the file system. Also the errors of that.
+//! server, swept of what a killed server had staged, and tried for what the contract needs of the file system. Also the
+//! errors of that.
 
 pub mod file_system;
 
@@ -45,8 +46,8 @@ pub struct StateDir {
 }
 
 impl StateDir {
-    /// Opens `dir`, on a device that the `disk` threads wait for, for reading and writing. What it creates is as durable as the values are
-    /// to be.
+    /// Opens `dir`, on a device that the `disk` threads wait for, for reading and writing. What it creates is as
+    /// durable as the values are to be.
     pub fn open(dir: &Path, durability: Durability, disk: BlockingPool) -> Result<Self, OpenError> {
         make(dir, durability)?;
         let path = dir.join(RESERVED);
@@ -124,7 +125,8 @@ pub fn open_values(dir: &Path, cpus: Option<CpuSet>) -> Result<ValuesDir, OpenEr
     Ok(ValuesDir::new(root, location, disk))
 }
 
-/// Takes the lock for as long as the file stays open, and writes our process id into it for the error message of the next server.
+/// Takes the lock for as long as the file stays open, and writes our process id into it for the error message of the
+/// next server.
 fn lock(dir: &Path, mut file: fs::File, within: Duration) -> Result<fs::File, OpenError> {
     let end = Instant::now() + within;
     let locked = loop {
@@ -153,8 +155,8 @@ fn lock(dir: &Path, mut file: fs::File, within: Duration) -> Result<fs::File, Op
     Ok(file)
 }
 
-/// Removes what a killed server was still writing. A folder, which another program had put in the place of a value while that was
-/// [exchanged](super::publish_method::exchange), is set aside with all that is in it.
+/// Removes what a killed server was still writing. A folder, which another program had put in the place of a value
+/// while that was [exchanged](super::publish_method::exchange), is set aside with all that is in it.
 fn sweep(own: &OwnedFd, staging: &OwnedFd, clock: &mut Clock) -> Result<(), Errno> {
     let mut swept = 0;
     for name in names(staging)? {
@@ -202,8 +204,8 @@ fn try_out(
     Ok(method)
 }
 
-/// Refuses a file system that cannot sync names, or of which the kernel cannot tell. A failing device is not refused: the
-/// PUTs will report it.
+/// Refuses a file system that cannot sync names, or of which the kernel cannot tell. A failing device is not refused:
+/// the PUTs will report it.
 fn prove_syncs(dir: &Path, root: &OwnedFd, kind: Option<&str>) -> Result<(), OpenError> {
     let why = match rustix::fs::fsync(root) {
         Err(errno) if is_unsyncable(errno) => {
@@ -249,8 +251,8 @@ fn is_unsyncable(errno: Errno) -> bool {
     matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
 }
 
-/// Syncs the names in `own`, and in each directory above it up to `there`: a sync of a directory does not cover the directory's
-/// own name.
+/// Syncs the names in `own`, and in each directory above it up to `there`: a sync of a directory does not cover the
+/// directory's own name.
 pub fn sync_names(own: &Path, there: &Path) -> std::io::Result<()> {
     for made in own.ancestors().take_while(|path| path.starts_with(there)) {
         std::fs::File::open(made)?.sync_all()?;
@@ -281,7 +283,8 @@ pub enum OpenError {
     /// It cannot be served for the reason given, which names it.
     #[error("{0}")]
     Refused(String),
-    /// Its journal is not where it is looked for, and the directory was not closed in order, or records are kept in the journal.
+    /// Its journal is not where it is looked for, and the directory was not closed in order, or records are kept in the
+    /// journal.
     #[error("the journal of the directory is not in {}, and may have changes that its files lack: it was in {}; give that as --journal-dir, or give those changes up with --journal discard", at.display(), noted.display())]
     NoJournal {
         /// Where it was looked for.

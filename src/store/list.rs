@@ -1,9 +1,9 @@
 //! Listing: one page of the keys, in byte order.
 //!
-//! Owns the few threads that listings run on, so that reads and writes never wait behind a listing. A small directory is
-//! walked for each page, from the folder of its prefix on. The names of a large one are kept in an [`Index`]. Where there can be
-//! no index, a walk takes memory for the page alone. Requests for the same page share the answer if no thread has begun with it,
-//! and a page that no request waits for any more is not finished.
+//! Owns the few threads that listings run on, so that reads and writes never wait behind a listing. A small directory
+//! is walked for each page, from the folder of its prefix on. The names of a large one are kept in an [`Index`]. Where
+//! there can be no index, a walk takes memory for the page alone. Requests for the same page share the answer if no
+//! thread has begun with it, and a page that no request waits for any more is not finished.
 
 mod events;
 mod folder;
@@ -54,7 +54,8 @@ pub struct Lister {
 }
 
 impl Lister {
-    /// Returns a lister with an index of at most `most` bytes; 0 is no index. With bounds, the index is kept whatever it takes.
+    /// Returns a lister with an index of at most `most` bytes; 0 is no index. With bounds, the index is kept whatever
+    /// it takes.
     pub fn new(
         dir: Arc<ValuesDir>,
         threads: BlockingPool,
@@ -77,7 +78,8 @@ impl Lister {
         self.index.keep();
     }
 
-    /// Counts all values for the bounds of `account`: by the index where there is none yet, else by a walk. Blocks, as long as a walk takes.
+    /// Counts all values for the bounds of `account`: by the index where there is none yet, else by a walk. Blocks, as
+    /// long as a walk takes.
     pub fn count(&self, account: &Account) -> Result<(), Error> {
         if self.index.keep() {
             return Ok(());
@@ -159,7 +161,8 @@ impl Lister {
         })
     }
 
-    /// As [`Lister::smallest`], of what has not ended: each item is looked up, and a folder is one as long as it has such a value.
+    /// As [`Lister::smallest`], of what has not ended: each item is looked up, and a folder is one as long as it has
+    /// such a value.
     fn smallest_left(&self, page: &Page, is_wanted: IsWanted<'_>) -> Result<Vec<String>, Error> {
         let mut entries = Entries::new(&self.dir);
         let mut is_left = |item: &String| {
@@ -387,8 +390,8 @@ mod tests {
         left.map(|(key, _)| key).collect()
     }
 
-    /// Makes `folders` where they can be, and has those of all that are `marked` go with their last value; returns the others, each with a `/`
-    /// behind it.
+    /// Makes `folders` where they can be, and has those of all that are `marked` go with their last value; returns the
+    /// others, each with a `/` behind it.
     fn folders(dir: &Path, folders: &[String], marked: &[bool]) -> BTreeSet<String> {
         for folder in folders {
             let _ = std::fs::create_dir_all(dir.join(folder));

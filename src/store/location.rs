@@ -1,8 +1,9 @@
 //! The place of the data directory: whether it is still where the server opened it.
 //!
-//! Descriptors stay with the directory wherever it is moved. After DIR was moved away and another put in its place, as restores do, a value
-//! would go where its readers do not look, and a second server could lock the new one. So [`Location`] is checked before each batch of
-//! changes, before a large value is received, and by the probe of readiness: two system calls, by path.
+//! Descriptors stay with the directory wherever it is moved. After DIR was moved away and another put in its place, as
+//! restores do, a value would go where its readers do not look, and a second server could lock the new one. So
+//! [`Location`] is checked before each batch of changes, before a large value is received, and by the probe of
+//! readiness: two system calls, by path.
 
 use std::ffi::CString;
 use std::os::fd::AsFd;
@@ -52,8 +53,8 @@ impl Location {
         })
     }
 
-    /// Fails while the directory is not where it was, or is no longer this server's, and while that cannot be told; logs when the
-    /// directory goes and when it is back. Blocks, as looking up a path does.
+    /// Fails while the directory is not where it was, or is no longer this server's, and while that cannot be told;
+    /// logs when the directory goes and when it is back. Blocks, as looking up a path does.
     pub fn check(&self) -> Result<(), Error> {
         let reason = self.displaced();
         let reason = reason.map_err(Error::errno_while("look for the directory"))?;

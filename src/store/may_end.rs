@@ -1,7 +1,8 @@
 //! Whether a value of the directory may have an end.
 //!
-//! To learn the end of a value that is not open takes an open. So that a directory without such values pays nothing, a file
-//! `.data-server/expiring` tells that there may be some. It is made before the first of them is published, and stays.
+//! To learn the end of a value that is not open takes an open. So that a directory without such values pays nothing, a
+//! file `.data-server/expiring` tells that there may be some. It is made before the first of them is published, and
+//! stays.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{

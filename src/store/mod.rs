@@ -1,19 +1,19 @@
 //! Keys and values. Knows no HTTP.
 //!
-//! [`Store`] is the one type that the rooms above see. Its contract, which every engine behind it keeps, but where a store
-//! behind an [`S3`](crate::s3) engine promises less (docs/s3.md):
+//! [`Store`] is the one type that the rooms above see. Its contract, which every engine behind it keeps, but where a
+//! store behind an [`S3`](crate::s3) engine promises less (docs/s3.md):
 //!
 //! - **Atomic.** A value is whole or absent, at every moment, to every reader, after every crash. An [`Upload`] that is
 //!   dropped, cut off or refused leaves the old value and nothing else.
 //! - **Acknowledged.** When [`Directory::put`] or [`Directory::delete`] returns, the change survives the death of the
 //!   process, or under [`Durability::Disk`] the loss of power.
-//! - **Visible.** A read finds what was published before it began, and what other programs have placed, edited or removed
-//!   in the directory. A read that has begun goes on with the value it began with.
+//! - **Visible.** A read finds what was published before it began, and what other programs have placed, edited or
+//!   removed in the directory. A read that has begun goes on with the value it began with.
 //! - **Versions.** No two writes of a key ever have the same [`Version`].
 //! - **Complete.** [`Changes`] has every acknowledged change, in the order of publishing, or reports a [`Gap`].
 //!
-//! **Cancel safety.** Any future of this room may be dropped. An upload then leaves nothing. A change that the publisher
-//! has been handed is made all the same, so a caller that gives up waiting does not learn its outcome.
+//! **Cancel safety.** Any future of this room may be dropped. An upload then leaves nothing. A change that the
+//! publisher has been handed is made all the same, so a caller that gives up waiting does not learn its outcome.
 
 mod attributes;
 mod batch_reply;

@@ -1,9 +1,9 @@
 //! Moves and copies of a value from one key to another, in a directory.
 //!
-//! A move is one rename by the publisher, so that the value always has one name; the value gets a new version with it. A copy is an
-//! upload whose bytes come from the open file of the source: by a reflink where the file system has one, else by the kernel, else by reads
-//! and writes. Both begin with a value that was read, and a move is made only if its key still has that value.
-//! In an S3 store a move is a copy and a removal.
+//! A move is one rename by the publisher, so that the value always has one name; the value gets a new version with it.
+//! A copy is an upload whose bytes come from the open file of the source: by a reflink where the file system has one,
+//! else by the kernel, else by reads and writes. Both begin with a value that was read, and a move is made only if its
+//! key still has that value. In an S3 store a move is a copy and a removal.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -53,7 +53,8 @@ impl Found {
 }
 
 impl Store {
-    /// Moves or copies the value `found`; `None` where its key has another value, or none, by now. What `head` says of the uploader counts.
+    /// Moves or copies the value `found`; `None` where its key has another value, or none, by now. What `head` says of
+    /// the uploader counts.
     pub async fn relocate(
         &self,
         reactor: usize,
@@ -80,7 +81,8 @@ impl Store {
     }
 }
 
-/// As [`Store::relocate`], of an object. A move is a copy, and a removal of the version that was copied: a failure between leaves both.
+/// As [`Store::relocate`], of an object. A move is a copy, and a removal of the version that was copied: a failure
+/// between leaves both.
 async fn relocate_object(
     gateway: &Gateway,
     mut object: RemoteValue,

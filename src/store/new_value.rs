@@ -1,7 +1,9 @@
-//! A value that waits to be published: in memory, in a file, in a file that has its version; or under another key, from which it moves.
+//! A value that waits to be published: in memory, in a file, in a file that has its version; or under another key, from
+//! which it moves.
 //!
-//! A large value lies in a temporary file since it was received. A small one is in memory; the publisher writes its file. What is
-//! sealed has its version and its attributes, and is on the disk where that is promised, unless the journal has it.
+//! A large value lies in a temporary file since it was received. A small one is in memory; the publisher writes its
+//! file. What is sealed has its version and its attributes, and is on the disk where that is promised, unless the
+//! journal has it.
 
 use std::sync::Arc;
 
@@ -23,7 +25,8 @@ pub struct Source {
     pub version: Version,
 }
 
-/// A value that moves from one key to another: with its file, in which it is on the disk already unless the journal has it.
+/// A value that moves from one key to another: with its file, in which it is on the disk already unless the journal has
+/// it.
 #[derive(Debug)]
 pub struct MovedValue {
     pub source: Source,
@@ -77,8 +80,8 @@ impl NewValue {
         Some((&self.attributes, bytes))
     }
 
-    /// The version to publish the value with, in place of `current`. A version that it already has is kept if it is later than
-    /// `current`, and else replaced: dates do not go back. Blocks.
+    /// The version to publish the value with, in place of `current`. A version that it already has is kept if it is
+    /// later than `current`, and else replaced: dates do not go back. Blocks.
     pub fn version_after(
         &mut self,
         writer: &WriteContext,
@@ -96,7 +99,8 @@ impl NewValue {
         }
     }
 
-    /// Gives it a file with this version, unless it has one; the file of a small value is written now, for this `placement`. Blocks.
+    /// Gives it a file with this version, unless it has one; the file of a small value is written now, for this
+    /// `placement`. Blocks.
     pub fn seal(
         &mut self,
         writer: &WriteContext,
@@ -144,7 +148,8 @@ impl NewValue {
         self.file.as_mut().ok_or(Error::Truncated)
     }
 
-    /// Gives it the group and the rights that it is to have in `folder`, in place of a value of the mode `replaced`. Blocks.
+    /// Gives it the group and the rights that it is to have in `folder`, in place of a value of the mode `replaced`.
+    /// Blocks.
     pub fn inherit(
         &mut self,
         writer: &WriteContext,

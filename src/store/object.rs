@@ -1,11 +1,11 @@
-//! A value as it is read: its version, its length, and, for a large one, an open file; and its digest, as it is kept beside the value
-//! or computed from all of it.
+//! A value as it is read: its version, its length, and, for a large one, an open file; and its digest, as it is kept
+//! beside the value or computed from all of it.
 //!
 //! An [`Object`] is a snapshot: replacing or deleting the value does not change what it reads. Cutting or editing the
 //! file by hand does, and shows as a file that ends too early.
 //!
-//! A digest is computed by turns, each a job of its own on the compute threads: other jobs have theirs in between, however large the
-//! value is, and when the future is dropped there is no next turn.
+//! A digest is computed by turns, each a job of its own on the compute threads: other jobs have theirs in between,
+//! however large the value is, and when the future is dropped there is no next turn.
 
 use std::any::Any;
 use std::num::NonZeroU64;
@@ -231,8 +231,9 @@ pub type IsText = fn(key: &str, stored: Option<&str>) -> bool;
 /// Begins an escape sequence of ISO-2022-JP, whose bytes are all ASCII.
 const ISO_2022: &[u8] = b"\x1b$";
 
-/// Whether a value is UTF-8 that begins with `start`; with `is_all`, that is all of it, else a character may be cut off at
-/// the end. Two other encodings that are valid UTF-8 by their bytes are told apart: UTF-16, by its zeros, and ISO-2022.
+/// Whether a value is UTF-8 that begins with `start`; with `is_all`, that is all of it, else a character may be cut off
+/// at the end. Two other encodings that are valid UTF-8 by their bytes are told apart: UTF-16, by its zeros, and
+/// ISO-2022.
 pub fn is_utf8(start: &[u8], is_all: bool) -> bool {
     let is_valid = match from_utf8(start) {
         Ok(_) => true,
@@ -245,8 +246,8 @@ pub fn is_utf8(start: &[u8], is_all: bool) -> bool {
 const TURN: u64 = 4 << 20;
 
 impl Object {
-    /// The digest that `sha512` chooses, SHA-256 otherwise: as kept beside the value, or computed by `compute` from all of
-    /// it. That of a large value is then kept if `keep`.
+    /// The digest that `sha512` chooses, SHA-256 otherwise: as kept beside the value, or computed by `compute` from all
+    /// of it. That of a large value is then kept if `keep`.
     pub async fn digest(
         self: &Arc<Self>,
         sha512: bool,

@@ -1,10 +1,11 @@
 //! The publisher: one thread that alone changes what names stand for.
 //!
-//! Every PUT, DELETE and MOVE ends here, and every change of a folder, so that preconditions are decided at the moment of publishing and all changes of a
-//! key have one order. It takes all that waits as one batch: names lie in few directories, whose locks the kernel
-//! gives to one thread at a time, and one sync of a directory serves whole batches. It writes no large data (the disk threads have
-//! written that to temporary files), and it makes every change that it was handed, whether or not the caller still waits.
-//! Each change that it publishes is appended to [`Changes`], in that order, before it is acknowledged.
+//! Every PUT, DELETE and MOVE ends here, and every change of a folder, so that preconditions are decided at the moment
+//! of publishing and all changes of a key have one order. It takes all that waits as one batch: names lie in few
+//! directories, whose locks the kernel gives to one thread at a time, and one sync of a directory serves whole batches.
+//! It writes no large data (the disk threads have written that to temporary files), and it makes every change that it
+//! was handed, whether or not the caller still waits. Each change that it publishes is appended to [`Changes`], in that
+//! order, before it is acknowledged.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -69,9 +70,9 @@ impl Publisher {
         })
     }
 
-    /// Hands the change over at once, to be made in order with all others, if `condition` holds then. The future resolves to the value that
-    /// was published or removed, `None` where there was nothing to remove. Not an async fn: its future would hold the whole change until it is
-    /// handed over.
+    /// Hands the change over at once, to be made in order with all others, if `condition` holds then. The future
+    /// resolves to the value that was published or removed, `None` where there was nothing to remove. Not an async fn:
+    /// its future would hold the whole change until it is handed over.
     pub fn change(
         &self,
         key: Key<'static>,
@@ -95,7 +96,8 @@ impl Publisher {
         }
     }
 
-    /// Removes these values, each for its reason, if it is allowed still. All outcomes are waited for together, as [`batch_reply`] asks.
+    /// Removes these values, each for its reason, if it is allowed still. All outcomes are waited for together, as
+    /// [`batch_reply`] asks.
     pub fn evict(
         &self,
         victims: impl IntoIterator<Item = Victim>,

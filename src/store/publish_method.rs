@@ -18,8 +18,8 @@ pub enum PublishMethod {
     Unnamed,
     /// As `Unnamed`, through `/proc`, which takes longer: before Linux 6.10, a link by the descriptor is a privilege.
     UnnamedByProc,
-    /// A file with a name in staging is linked, and loses that name: FUSE programs have neither `O_TMPFILE` nor, as mergerfs and
-    /// bindfs, a rename that replaces nothing.
+    /// A file with a name in staging is linked, and loses that name: FUSE programs have neither `O_TMPFILE` nor, as
+    /// mergerfs and bindfs, a rename that replaces nothing.
     Named,
 }
 
@@ -46,14 +46,14 @@ pub fn link_named(home: &OwnedFd, name: &str, dir: impl AsFd, to: &str) -> Resul
     Ok(())
 }
 
-/// Gives the file `name` of `home` the name `dir/to`, in place of the file that has it. Ext4 begins to write the file at once, so that
-/// a cut of power leaves no empty one.
+/// Gives the file `name` of `home` the name `dir/to`, in place of the file that has it. Ext4 begins to write the file
+/// at once, so that a cut of power leaves no empty one.
 pub fn rename(home: &OwnedFd, name: &str, dir: BorrowedFd<'_>, to: &str) -> Result<(), Errno> {
     retry_on_intr(|| rustix::fs::renameat(home, name, dir, to))
 }
 
-/// As [`rename`], by an exchange of the names, and removes the other file. Nothing is written by it: after a cut of power both files may
-/// be lost.
+/// As [`rename`], by an exchange of the names, and removes the other file. Nothing is written by it: after a cut of
+/// power both files may be lost.
 pub fn exchange(home: &OwnedFd, name: &str, dir: BorrowedFd<'_>, to: &str) -> Result<(), Errno> {
     let swap = || rustix::fs::renameat_with(home, name, dir, to, RenameFlags::EXCHANGE);
     match retry_on_intr(swap) {

@@ -1,11 +1,12 @@
 //! Resumable uploads: a value that is received in several requests, and published then as every other.
 //!
 //! The received bytes lie in `.data-server/uploads`, under a name that cannot be guessed, and are still there after a
-//! restart. A [`Resumable`] is the claim of one request on one upload. Its [`FileUpload`] appends to the file; to be published,
-//! it goes to the publisher, which renames the file. The length of the file alone says how much has been received.
+//! restart. A [`Resumable`] is the claim of one request on one upload. Its [`FileUpload`] appends to the file; to be
+//! published, it goes to the publisher, which renames the file. The length of the file alone says how much has been
+//! received.
 //!
-//! Promises that an offset that is answered stays: it survives the death of the process, and with `Durability::Disk` the
-//! loss of power, after [`Resumable::secure`].
+//! Promises that an offset that is answered stays: it survives the death of the process, and with `Durability::Disk`
+//! the loss of power, after [`Resumable::secure`].
 
 mod record;
 mod registry;
@@ -220,8 +221,8 @@ impl Drop for Resumable {
 }
 
 impl Resumable {
-    /// Makes an upload for the value of `key`, of this `length` where it is known, that counts for `uploader`; `fields` are kept with it
-    /// until it is published. It goes with the claim, unless its client is to be told of it.
+    /// Makes an upload for the value of `key`, of this `length` where it is known, that counts for `uploader`; `fields`
+    /// are kept with it until it is published. It goes with the claim, unless its client is to be told of it.
     pub async fn begin(
         writer: &Arc<WriteContext>,
         registry: &Arc<Registry>,
@@ -252,7 +253,8 @@ impl Resumable {
             is_known: false,
             room: None,
         };
-        // The job has the upload: where no request waits for it any more, it is dropped with the job's result, and removed.
+        // The job has the upload: where no request waits for it any more, it is dropped with the job's result, and
+        // removed.
         let job = move || {
             for id in upload.registry.add(entry)? {
                 remove_files(&upload.writer.temp_dir.uploads, id);

@@ -1,7 +1,7 @@
 //! The small files that the server keeps for itself: records, notes, the clock, and the control file of the journal.
 //!
-//! Promises that a file which is [replaced](replace) is old or new after a crash, and whole. One that is [overwritten](overwrite) keeps its
-//! length, and needs no commit of the file system's own journal, but may be torn.
+//! Promises that a file which is [replaced](replace) is old or new after a crash, and whole. One that is
+//! [overwritten](overwrite) keeps its length, and needs no commit of the file system's own journal, but may be torn.
 
 use std::fs::File;
 use std::io::Read;
@@ -28,8 +28,9 @@ pub fn read(name: Name<'_>, most: u64) -> Result<Option<Vec<u8>>, Errno> {
     Ok(Some(content))
 }
 
-/// Has the file `name` hold `content`, durably if it `is_synced`: the file `staged` is written, and takes its place. Where it `exchanges`
-/// their names, the old file is the next `staged` one, so that a write needs no room on a full disk.
+/// Has the file `name` hold `content`, durably if it `is_synced`: the file `staged` is written, and takes its place.
+/// Where it `exchanges` their names, the old file is the next `staged` one, so that a write needs no room on a full
+/// disk.
 pub fn replace(
     staged: Name<'_>,
     name: Name<'_>,

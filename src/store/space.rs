@@ -1,7 +1,7 @@
 //! The space that uploads leave free: no upload may go below `--min-free`.
 //!
-//! The file system is asked before an upload takes some, and what others are about to take at that moment counts as taken. So
-//! that many small values do not ask each, the publisher asks for a little ahead ([`Allowance`]).
+//! The file system is asked before an upload takes some, and what others are about to take at that moment counts as
+//! taken. So that many small values do not ask each, the publisher asks for a little ahead ([`Allowance`]).
 
 use std::cell::Cell;
 use std::os::fd::{AsFd, OwnedFd};
@@ -70,8 +70,8 @@ impl Space {
         }
     }
 
-    /// The free space in the file system of `root`; `None` where it does not tell. Logs when uploads begin to be refused and when they are
-    /// taken again. Blocks.
+    /// The free space in the file system of `root`; `None` where it does not tell. Logs when uploads begin to be
+    /// refused and when they are taken again. Blocks.
     pub fn free(&self, root: &OwnedFd) -> Result<Option<Free>, Error> {
         let stat = retry_on_intr(|| rustix::fs::fstatvfs(root.as_fd()));
         let stat = stat.map_err(Error::errno_while("ask for space"))?;

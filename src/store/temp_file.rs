@@ -1,10 +1,11 @@
 //! A temporary file: created, stamped with a version, then linked or renamed whole.
 //!
-//! It has no name at all (`O_TMPFILE`), or, where the file system lacks that or a name is needed, one in `.data-server/staging`, which
-//! the next start sweeps. That of a resumable upload has a name in `.data-server/uploads`.
+//! It has no name at all (`O_TMPFILE`), or, where the file system lacks that or a name is needed, one in
+//! `.data-server/staging`, which the next start sweeps. That of a resumable upload has a name in
+//! `.data-server/uploads`.
 //!
-//! Promises that a file which is not published leaves nothing behind: its name in staging, if it has one, is removed with
-//! it. The file of a resumable upload stays: it belongs to the holder of the claim on it.
+//! Promises that a file which is not published leaves nothing behind: its name in staging, if it has one, is removed
+//! with it. The file of a resumable upload stays: it belongs to the holder of the claim on it.
 
 use std::ffi::CString;
 use std::ops::Range;
@@ -62,7 +63,8 @@ impl ServerDirs {
 /// Where a file is made, by what the name stands for that it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// Nothing, and the name lies in the directory itself: the file is made there, and the kernel gives it group and ACL.
+    /// Nothing, and the name lies in the directory itself: the file is made there, and the kernel gives it group and
+    /// ACL.
     Root,
     /// Nothing, as far as is known: the file is linked.
     Absent,
@@ -79,7 +81,8 @@ pub struct TempFile {
     /// True if it was made in the directory of the values itself.
     is_in_root: bool,
     dir: Arc<ServerDirs>,
-    /// The claim on the resumable upload that it is the file of: a job holds it for as long as it may write to the file.
+    /// The claim on the resumable upload that it is the file of: a job holds it for as long as it may write to the
+    /// file.
     pub claim: Option<Arc<Claim>>,
 }
 
@@ -148,8 +151,8 @@ impl TempFile {
         write(attributes, &*self.file)
     }
 
-    /// Gives the file the group, ACL and mode of a file made in `folder`, narrowed to the mode `replaced` of the value that it replaces;
-    /// true if that changed the file. To be called before the file is published. Blocks.
+    /// Gives the file the group, ACL and mode of a file made in `folder`, narrowed to the mode `replaced` of the value
+    /// that it replaces; true if that changed the file. To be called before the file is published. Blocks.
     pub fn inherit(&self, folder: &Folder<'_>, replaced: Option<Mode>) -> Result<bool, Error> {
         if self.is_in_root && replaced.is_none() && matches!(folder, Folder::Root(_)) {
             return Ok(false);
@@ -165,8 +168,8 @@ impl TempFile {
         inherit().map_err(Error::errno_while("set the group and the rights"))
     }
 
-    /// Stamps the version into the file: its modification time. A file system cuts a time that it cannot tell to the next that it can,
-    /// and says nothing; all that have nanoseconds can tell those of 32 bits.
+    /// Stamps the version into the file: its modification time. A file system cuts a time that it cannot tell to the
+    /// next that it can, and says nothing; all that have nanoseconds can tell those of 32 bits.
     fn stamp(&self, version: Version) -> Result<(), Errno> {
         let times = times(version);
         retry_on_intr(|| rustix::fs::futimens(&*self.file, &times))?;
@@ -195,8 +198,8 @@ impl TempFile {
         Ok(())
     }
 
-    /// Gives the file the name `to` in `folder` in place of the file that has it. With `is_journaled` it need not be on the
-    /// disk before that name is.
+    /// Gives the file the name `to` in `folder` in place of the file that has it. With `is_journaled` it need not be on
+    /// the disk before that name is.
     pub fn replace(
         &mut self,
         folder: impl AsFd,

@@ -1,5 +1,6 @@
-//! What lies in the directory and is not served: links, and names that are not UTF-8, of which the log names the first, once; and the folders
-//! and values that listings leave out because they cannot be read, each of which the log names once.
+//! What lies in the directory and is not served: links, and names that are not UTF-8, of which the log names the first,
+//! once; and the folders and values that listings leave out because they cannot be read, each of which the log names
+//! once.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -37,8 +38,8 @@ impl Unserved {
         });
     }
 
-    /// Returns true if `errno` means that `path`, a folder or a value, cannot be read, so that walks and listings skip it: not where that concerns
-    /// the whole directory.
+    /// Returns true if `errno` means that `path`, a folder or a value, cannot be read, so that walks and listings skip
+    /// it: not where that concerns the whole directory.
     pub fn leaves_out(&self, path: &str, errno: Errno) -> bool {
         let is_of_server = matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOMEM);
         if path.is_empty() || is_of_server {
@@ -51,7 +52,8 @@ impl Unserved {
         true
     }
 
-    /// Notes that the folder or the value `path` was read. Opening a folder proves nothing: its names may be what is damaged.
+    /// Notes that the folder or the value `path` was read. Opening a folder proves nothing: its names may be what is
+    /// damaged.
     pub fn can_be_read(&self, path: &str) {
         let mut left_out = self.left_out.lock();
         if left_out.remove(path) {

@@ -1,8 +1,9 @@
-//! A value on its way in: received in memory, or in a temporary file that the disk threads write, and then published whole.
+//! A value on its way in: received in memory, or in a temporary file that the disk threads write, and then published
+//! whole.
 //!
-//! A value stays in memory unless it [`is_large`]: it touches no file before it is published. Of a larger one, at most two
-//! chunks are in memory: one being filled while the other is written. An [`FileUpload`] that is dropped leaves nothing behind.
-//! Its only way out is [`FileUpload::into_value`], to the publisher.
+//! A value stays in memory unless it [`is_large`]: it touches no file before it is published. Of a larger one, at most
+//! two chunks are in memory: one being filled while the other is written. An [`FileUpload`] that is dropped leaves
+//! nothing behind. Its only way out is [`FileUpload::into_value`], to the publisher.
 
 mod file_writer;
 
@@ -39,8 +40,8 @@ pub struct FileUpload {
 }
 
 impl FileUpload {
-    /// An upload of `len` bytes, where that is known: so much of the quota is its own before any arrives. Room is made with `room`, as the
-    /// bytes arrive.
+    /// An upload of `len` bytes, where that is known: so much of the quota is its own before any arrives. Room is made
+    /// with `room`, as the bytes arrive.
     pub fn new(
         writer: Arc<WriteContext>,
         len: Option<u64>,
@@ -58,8 +59,8 @@ impl FileUpload {
         })
     }
 
-    /// Makes the file of a large value of `key`, of `len` bytes. One that the disk can have no space for, or that cannot get to its folder, is
-    /// refused.
+    /// Makes the file of a large value of `key`, of `len` bytes. One that the disk can have no space for, or that
+    /// cannot get to its folder, is refused.
     pub async fn create_file(&mut self, key: &Key<'_>, len: u64) -> Result<(), Error> {
         let (key, room) = (Some(key.clone().into_owned()), self.room.take());
         let created = FileWriter::create(&self.writer, len, key, room).await?;
@@ -122,8 +123,8 @@ impl FileUpload {
         Ok(())
     }
 
-    /// Takes all that `source` has: through the kernel alone where that can be, the upload has a file and there is a pipe.
-    /// Nothing is hashed on that way.
+    /// Takes all that `source` has: through the kernel alone where that can be, the upload has a file and there is a
+    /// pipe. Nothing is hashed on that way.
     ///
     /// Nothing may have been pushed before, and the length must have been known from the beginning.
     pub async fn receive(&mut self, source: &mut dyn BodySource) -> Result<(), Error> {
@@ -200,7 +201,8 @@ impl FileUpload {
     }
 }
 
-/// Puts `value` on the disk, for which `room` may make room there: the syncs of concurrent writers then run, and are committed, together.
+/// Puts `value` on the disk, for which `room` may make room there: the syncs of concurrent writers then run, and are
+/// committed, together.
 pub async fn secured(
     mut value: NewValue,
     writer: &Arc<WriteContext>,

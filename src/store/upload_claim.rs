@@ -1,8 +1,8 @@
 //! One resumable upload in memory: its identifier, and the claim on it, which is the right to change it.
 //!
 //! Promises that there is one claim at a time. A claim lasts as long as anything that may still write to the file: the
-//! request, its jobs on the disk threads, and the publisher each hold it. A request that wants it tells its holder, which
-//! then gives it up (draft-ietf-httpbis-resumable-upload, "Concurrency").
+//! request, its jobs on the disk threads, and the publisher each hold it. A request that wants it tells its holder,
+//! which then gives it up (draft-ietf-httpbis-resumable-upload, "Concurrency").
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -16,8 +16,8 @@ use super::clock::uptime;
 use crate::transfer::{Reservation, Uploader, random};
 use crate::value::{Error, Key};
 
-/// Identifies one resumable upload, by 128 random bits that cannot be guessed: the name of its file, and the last segment of the path
-/// of its upload resource.
+/// Identifies one resumable upload, by 128 random bits that cannot be guessed: the name of its file, and the last
+/// segment of the path of its upload resource.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UploadId(u128);
 
@@ -67,7 +67,8 @@ impl Touched {
     }
 }
 
-/// The clock of [`Touched`]. It begins a hundred years before the machine was started, for uploads that were touched before that.
+/// The clock of [`Touched`]. It begins a hundred years before the machine was started, for uploads that were touched
+/// before that.
 fn reading() -> Duration {
     uptime() + Duration::from_secs(100 * 365 * 24 * 3600)
 }

@@ -32,8 +32,8 @@ pub struct UploadRoom {
 }
 
 impl UploadRoom {
-    /// Has values go until the disk has `bytes` and inodes for so many `files` free, for which a write found no space. False where nobody is
-    /// left who could go.
+    /// Has values go until the disk has `bytes` and inodes for so many `files` free, for which a write found no space.
+    /// False where nobody is left who could go.
     pub async fn make(&mut self, bytes: u64, files: u64) -> bool {
         let mut is_made = false;
         loop {

@@ -1,10 +1,12 @@
-//! The open file of a value: where it is closed, the stamp that tells whether it is unchanged, and reading it without waiting: a small
-//! value whole, or the beginning of a larger one, at once where the kernel has it in memory, else on a disk thread.
+//! The open file of a value: where it is closed, the stamp that tells whether it is unchanged, and reading it without
+//! waiting: a small value whole, or the beginning of a larger one, at once where the kernel has it in memory, else on a
+//! disk thread.
 //!
-//! [`Residency`] tells whether parts of a file lie in memory, so that sending them does not wait for the device. It asks the kernel,
-//! without waiting, for one byte in each stretch that it reads together. A range that was all in memory a moment ago counts as being
-//! there still; of a long one, the last byte is asked for again. The kernel gives up recently used pages last, one by one, and a program
-//! that drops a file from the cache drops all of it. A wrong guess makes a reactor wait for the device once; no byte is ever wrong.
+//! [`Residency`] tells whether parts of a file lie in memory, so that sending them does not wait for the device. It
+//! asks the kernel, without waiting, for one byte in each stretch that it reads together. A range that was all in
+//! memory a moment ago counts as being there still; of a long one, the last byte is asked for again. The kernel gives
+//! up recently used pages last, one by one, and a program that drops a file from the cache drops all of it. A wrong
+//! guess makes a reactor wait for the device once; no byte is ever wrong.
 
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,8 +23,8 @@ use super::fs_type::FsType;
 use crate::transfer::{BlockingPool, SLOW_TO_FREE};
 use crate::value::{Error, Meta};
 
-/// How long a file must have been unchanged before it is cached. Its times advance in ticks of the kernel's clock (10 ms
-/// at most), and before the bytes of a write are all in place: a younger file might change unseen.
+/// How long a file must have been unchanged before it is cached. Its times advance in ticks of the kernel's clock (10
+/// ms at most), and before the bytes of a write are all in place: a younger file might change unseen.
 const QUIET_FOR: Duration = Duration::from_millis(100);
 
 /// How often a file is read that another program writes meanwhile.
@@ -123,7 +125,8 @@ pub struct Opened {
     pub fs_type: FsType,
 }
 
-/// Fills `buf` with the bytes of `file` from `offset` on, if the kernel has all of them in memory; with `is_memory`, it always has.
+/// Fills `buf` with the bytes of `file` from `offset` on, if the kernel has all of them in memory; with `is_memory`, it
+/// always has.
 pub fn read_now(file: impl AsFd, buf: &mut [u8], offset: u64, is_memory: bool) -> bool {
     let len = buf.len();
     let read = if is_memory {

@@ -1,7 +1,9 @@
-//! The context that all writes of a store share: the directories of temporary files, the clock of versions, the syncs and the bounds.
+//! The context that all writes of a store share: the directories of temporary files, the clock of versions, the syncs
+//! and the bounds.
 //!
-//! Promises that each sync of a value, of names and of the journal is counted, and that a failed sync of a value is final: the kernel has
-//! forgotten what it could not write. [`WriteContext::sync_files`] is not counted; its callers write all anew after a failure.
+//! Promises that each sync of a value, of names and of the journal is counted, and that a failed sync of a value is
+//! final: the kernel has forgotten what it could not write. [`WriteContext::sync_files`] is not counted; its callers
+//! write all anew after a failure.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -123,7 +125,8 @@ impl WriteContext {
         next.map_err(Error::errno_while("advance the clock of versions"))
     }
 
-    /// Notes that values may have an end, as durably as values are stored: before the first of them is published. Blocks.
+    /// Notes that values may have an end, as durably as values are stored: before the first of them is published.
+    /// Blocks.
     pub fn note_end(&self) -> Result<(), Error> {
         let (dirs, is_synced) = (&self.temp_dir, self.durability == Durability::Disk);
         let staged = dirs.new_name();
@@ -134,16 +137,16 @@ impl WriteContext {
         Ok(())
     }
 
-    /// Puts a value and its version on the disk. A sync that failed is final: the kernel has forgotten what it could not write,
-    /// and a second try would prove nothing. Blocks.
+    /// Puts a value and its version on the disk. A sync that failed is final: the kernel has forgotten what it could
+    /// not write, and a second try would prove nothing. Blocks.
     pub fn sync_value(&self, file: &TempFile) -> Result<(), Error> {
         // Not fdatasync: the version is metadata.
         self.sync(&*file.file)
             .map_err(Error::unsynced("sync the value"))
     }
 
-    /// Syncs the names in these folders, lower folders first. The folders above are among them, so the removal of a folder is synced
-    /// too. A path of a value stands for its file. Blocks.
+    /// Syncs the names in these folders, lower folders first. The folders above are among them, so the removal of a
+    /// folder is synced too. A path of a value stands for its file. Blocks.
     pub fn sync_names(&self, folders: &BTreeSet<Box<str>>) -> Result<(), Errno> {
         for path in folders.iter().rev() {
             let folder = match self.dir().folder(path) {
@@ -186,8 +189,9 @@ impl WriteContext {
         retry_on_intr(|| rustix::fs::fstat(root)).map(drop)
     }
 
-    /// With a journal, has the kernel write what waits, so that the next sync of all files is short; whether it did. The
-    /// descriptor is its own: a failure is reported once to each, and this one is not the one to hear of it. Blocks.
+    /// With a journal, has the kernel write what waits, so that the next sync of all files is short; whether it did.
+    /// The descriptor is its own: a failure is reported once to each, and this one is not the one to hear of it.
+    /// Blocks.
     pub fn write_ahead(&self) -> bool {
         let root = || open_folder(&self.dir().root, ".");
         self.journal.is_used.load(Relaxed) && root().and_then(rustix::fs::syncfs).is_ok()
@@ -206,8 +210,8 @@ impl WriteContext {
         synced
     }
 
-    /// Fails if the folder of `key` is on another file system: the value would be received in vain. If that is unknown, the publisher
-    /// checks it. Blocks.
+    /// Fails if the folder of `key` is on another file system: the value would be received in vain. If that is unknown,
+    /// the publisher checks it. Blocks.
     pub fn may_move_to(&self, key: &Key<'_>) -> Result<(), Error> {
         let place = |folder: &Folder<'_>| {
             let found = rustix::fs::statx(folder, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID);
@@ -223,7 +227,8 @@ impl WriteContext {
         Ok(())
     }
 
-    /// Publishes a few bytes as a name that is no key, and removes it; answers what is free for values, where that is known. Blocks.
+    /// Publishes a few bytes as a name that is no key, and removes it; answers what is free for values, where that is
+    /// known. Blocks.
     pub fn probe(&self) -> Result<Option<Free>, Error> {
         if self.journal.is_failing.load(Relaxed) {
             return Err(Error::new("write the journal", Errno::IO));

@@ -1,9 +1,9 @@
-//! The ways of a value's bytes, whichever engine keeps it: pipes, buffers, digests on the way, the quota of uploads, the sizes at
-//! which a value is handled in another way, and the pools of threads beside the reactors. It knows no key.
+//! The ways of a value's bytes, whichever engine keeps it: pipes, buffers, digests on the way, the quota of uploads,
+//! the sizes at which a value is handled in another way, and the pools of threads beside the reactors. It knows no key.
 //!
-//! A value on its way in stays in memory up to [`SMALL`] and lies in a temporary file beyond. A value on its way out is answered from
-//! memory up to [`IN_MEMORY`] and from its file beyond. All reactors share one [`BlockingPool`] of each kind, so its size is a
-//! budget of the process.
+//! A value on its way in stays in memory up to [`SMALL`] and lies in a temporary file beyond. A value on its way out is
+//! answered from memory up to [`IN_MEMORY`] and from its file beyond. All reactors share one [`BlockingPool`] of each
+//! kind, so its size is a budget of the process.
 
 mod pipes;
 mod quota;
@@ -45,8 +45,8 @@ pub fn is_large(len: u64) -> bool {
     len > SMALL
 }
 
-/// The size of one write to a temporary file, and of one read of a file that is hashed: large enough that the hand-over to
-/// another thread is a small part of the cost. An upload buffers at most two of these.
+/// The size of one write to a temporary file, and of one read of a file that is hashed: large enough that the hand-over
+/// to another thread is a small part of the cost. An upload buffers at most two of these.
 pub const CHUNK: usize = 256 << 10;
 
 /// Received runs of bytes shorter than this are copied together: each run that is kept holds on to the whole receive
@@ -81,12 +81,14 @@ const NICE: i32 = 10;
 /// Longer than any process lives: a pool never shrinks, so that it never is without a thread.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// A pool of threads: `disk-*` for everything that may wait for a device, a few `disk-list-*` for listings alone, and `compute-*`
-/// for work that keeps a processor busy for longer than a request should wait. Clones share it, and its threads end with the last.
+/// A pool of threads: `disk-*` for everything that may wait for a device, a few `disk-list-*` for listings alone, and
+/// `compute-*` for work that keeps a processor busy for longer than a request should wait. Clones share it, and its
+/// threads end with the last.
 ///
-/// A pool grows when needed and keeps its threads. A job runs to its end, also when its future is dropped, but a compute job that has
-/// not started by then is left out; one that panics fails alone. Jobs beyond the pool's size wait their turn, as do those for which the system gives no further
-/// thread. Listing and compute threads are nice: where both want a processor, a reactor has it first.
+/// A pool grows when needed and keeps its threads. A job runs to its end, also when its future is dropped, but a
+/// compute job that has not started by then is left out; one that panics fails alone. Jobs beyond the pool's size wait
+/// their turn, as do those for which the system gives no further thread. Listing and compute threads are nice: where
+/// both want a processor, a reactor has it first.
 #[derive(Clone, Debug)]
 pub struct BlockingPool(Arc<Pool>);
 
@@ -176,8 +178,8 @@ fn failed(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
 }
 
 fn start(name: &'static str, most: usize, cpus: Option<CpuSet>, nice: i32) -> io::Result<Runtime> {
-    // Where a pool has no thread and the system has none to give, tokio panics; with one, jobs wait for it. So the first is started
-    // while that still can be refused, once it is known that there is one.
+    // Where a pool has no thread and the system has none to give, tokio panics; with one, jobs wait for it. So the
+    // first is started while that still can be refused, once it is known that there is one.
     let probe = thread::Builder::new().spawn(rustix::thread::gettid)?;
     if let Ok(id) = probe.join() {
         // It counts until the kernel has let go of it.
@@ -201,7 +203,8 @@ fn start(name: &'static str, most: usize, cpus: Option<CpuSet>, nice: i32) -> io
     Ok(runtime)
 }
 
-/// A thread inherits the CPUs of the thread that started it, which may be a reactor pinned to one. A failure costs speed.
+/// A thread inherits the CPUs of the thread that started it, which may be a reactor pinned to one. A failure costs
+/// speed.
 fn settle(cpus: Option<CpuSet>, nice: i32) {
     if let Some(cpus) = cpus {
         let _ = sched_setaffinity(None, &cpus);

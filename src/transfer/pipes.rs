@@ -1,12 +1,12 @@
-//! The body of a long upload as it arrives, and pipes, through which bytes go inside the kernel without a copy from a socket to
-//! a file.
+//! The body of a long upload as it arrives, and pipes, through which bytes go inside the kernel without a copy from a
+//! socket to a file.
 //!
-//! The connection that holds the socket implements [`BodySource`]. Each future made of one may be dropped: what had arrived by then is
-//! lost with it, as is the upload.
+//! The connection that holds the socket implements [`BodySource`]. Each future made of one may be dropped: what had
+//! arrived by then is lost with it, as is the upload.
 //!
-//! A pipe belongs to one thread at a time: the reactor that fills it, then the disk thread that empties it into a file. (The kernel
-//! locks a pipe while a file is written from it, so sharing one would make a reactor wait for the disk.) Their number is
-//! bounded, and with it the memory of the kernel that they can hold.
+//! A pipe belongs to one thread at a time: the reactor that fills it, then the disk thread that empties it into a file.
+//! (The kernel locks a pipe while a file is written from it, so sharing one would make a reactor wait for the disk.)
+//! Their number is bounded, and with it the memory of the kernel that they can hold.
 
 use std::fmt::Debug;
 use std::future::poll_fn;
@@ -25,8 +25,8 @@ use super::CHUNK;
 use super::receiver::write_at;
 use crate::value::Error;
 
-/// The bytes of one value, in order, as they arrive. Each call that takes bytes answers how many, or `None` when the body
-/// ended too early.
+/// The bytes of one value, in order, as they arrive. Each call that takes bytes answers how many, or `None` when the
+/// body ended too early.
 pub trait BodySource: Debug {
     /// How many bytes are left.
     fn remaining(&self) -> u64;
@@ -43,8 +43,8 @@ pub trait BodySource: Debug {
     /// True where bytes can go to a file inside the kernel: it has them in the clear.
     fn can_splice(&self) -> bool;
 
-    /// Moves bytes that have not been received yet into `pipe`, which does not block, where it can; how many, 0 only when it is full.
-    /// `is_empty` says whether the pipe is empty.
+    /// Moves bytes that have not been received yet into `pipe`, which does not block, where it can; how many, 0 only
+    /// when it is full. `is_empty` says whether the pipe is empty.
     fn poll_splice(
         &mut self,
         cx: &mut Context<'_>,
@@ -55,8 +55,8 @@ pub trait BodySource: Debug {
     /// Drops bytes where they are; how many, not 0.
     fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>>;
 
-    /// The socket, for another thread to take bytes from that have not been received yet; `None` when no descriptor can be
-    /// made.
+    /// The socket, for another thread to take bytes from that have not been received yet; `None` when no descriptor can
+    /// be made.
     fn source(&self) -> Option<OwnedFd>;
 
     /// Records that another thread took `len` bytes from [`BodySource::source`].
@@ -117,7 +117,8 @@ impl Pipes {
     pub fn take(&self) -> Option<Pipe> {
         let permit = Arc::clone(&self.0).try_acquire_owned().ok()?;
         let (out, into) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
-        // The kernel lets a user without privileges have a limited number of pages in pipes; beyond that, pipes are small.
+        // The kernel lets a user without privileges have a limited number of pages in pipes; beyond that, pipes are
+        // small.
         let _ = fcntl_setpipe_size(&into, CAPACITY);
         let is_large = fcntl_getpipe_size(&into).is_ok_and(|size| size >= LEAST);
         is_large.then_some(Pipe {
@@ -148,8 +149,8 @@ impl Pipe {
         Ok(())
     }
 
-    /// Passes up to `most` bytes of `source` on to `file`, at `offset`, while bytes have arrived; answers how many. The pipe
-    /// must be empty. Blocks for the file only.
+    /// Passes up to `most` bytes of `source` on to `file`, at `offset`, while bytes have arrived; answers how many. The
+    /// pipe must be empty. Blocks for the file only.
     pub fn pass_on(
         &mut self,
         source: BorrowedFd<'_>,

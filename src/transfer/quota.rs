@@ -1,9 +1,10 @@
 //! The quota of uploads before they are published: bytes in all and for each client, and how many of one client may
 //! be unfinished.
 //!
-//! The one owner of these bounds, for all reactors. A [`Reservation`] goes with the upload that it stands for, and is given back
-//! when it is dropped. While a request is under way it has what that announces; between the requests of a resumable upload,
-//! what was received. Without a bound, what is too small for a file is not counted: a small PUT then touches nothing that is shared.
+//! The one owner of these bounds, for all reactors. A [`Reservation`] goes with the upload that it stands for, and is
+//! given back when it is dropped. While a request is under way it has what that announces; between the requests of a
+//! resumable upload, what was received. Without a bound, what is too small for a file is not counted: a small PUT then
+//! touches nothing that is shared.
 
 use std::collections::HashMap;
 use std::num::{NonZeroU32, NonZeroU64};
@@ -81,13 +82,14 @@ impl StagingQuota {
         })
     }
 
-    /// The bytes that uploads have at the moment, or that requests under way have announced; up to 256 KiB more for each upload whose
-    /// length is not known. Without a bound, uploads of up to 64 KiB are left out.
+    /// The bytes that uploads have at the moment, or that requests under way have announced; up to 256 KiB more for
+    /// each upload whose length is not known. Without a bound, uploads of up to 64 KiB are left out.
     pub fn staged_bytes(&self) -> u64 {
         self.staged.lock().bytes
     }
 
-    /// The most bytes of several values that one request stages at once: what one value may have, and little enough that others find room.
+    /// The most bytes of several values that one request stages at once: what one value may have, and little enough
+    /// that others find room.
     pub fn most_at_once(&self) -> u64 {
         let longest = self.bounds.longest().map_or(u64::MAX, NonZeroU64::get);
         longest.min(MOST_AT_ONCE)
@@ -168,7 +170,8 @@ impl Reservation {
         Ok(reservation)
     }
 
-    /// The reservation of an unfinished upload from an earlier run, with `len` bytes: it counts even if it exceeds the quota.
+    /// The reservation of an unfinished upload from an earlier run, with `len` bytes: it counts even if it exceeds the
+    /// quota.
     pub fn of_left(quota: &Arc<StagingQuota>, uploader: Option<Uploader>, len: u64) -> Self {
         let mut staged = quota.staged.lock();
         staged.change(uploader.as_ref(), |of| of.unfinished += 1);
@@ -209,7 +212,8 @@ impl Reservation {
         if len <= self.bytes || is_uncounted {
             return Ok(());
         }
-        // No file is as long. A sum of such lengths would end at the highest number, and less be given back than was taken.
+        // No file is as long. A sum of such lengths would end at the highest number, and less be given back than was
+        // taken.
         if i64::try_from(len).is_err() {
             return Err(Error::TooLarge);
         }

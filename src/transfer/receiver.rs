@@ -1,5 +1,5 @@
-//! Receiving an upload, wherever its bytes go: what is known of the value before, and its bytes, which are counted in the quota,
-//! gathered for the next write, and hashed on the compute threads.
+//! Receiving an upload, wherever its bytes go: what is known of the value before, and its bytes, which are counted in
+//! the quota, gathered for the next write, and hashed on the compute threads.
 //!
 //! The upload that owns a [`Receiver`] decides where they go: to a file of the directory, or on to an S3 store.
 
@@ -57,8 +57,8 @@ impl Receiver {
         self.share.grow(gone + (self.buffer.len() + more) as u64)
     }
 
-    /// Moves bytes of `data` here, up to `full` in all; true once full. With `copied` the bytes are copied into a buffer of that
-    /// length, and the memory of `data` is not held on to.
+    /// Moves bytes of `data` here, up to `full` in all; true once full. With `copied` the bytes are copied into a
+    /// buffer of that length, and the memory of `data` is not held on to.
     pub fn fill(&mut self, data: &mut Bytes, full: usize, copied: Option<usize>) -> bool {
         let room = full - self.buffer.len();
         let next = data.split_to(room.min(data.len()));
@@ -100,8 +100,8 @@ impl Receiver {
         hashing.is_some_and(|hashing| hashing.covers(wanted))
     }
 
-    /// The digests that are `wanted` of the whole. Where they are not computed on the way, what was handed on is read again: so many
-    /// bytes of the file that has them.
+    /// The digests that are `wanted` of the whole. Where they are not computed on the way, what was handed on is read
+    /// again: so many bytes of the file that has them.
     pub async fn digests<F: AsFd + Send + Sync + 'static>(
         &mut self,
         wanted: Wanted,

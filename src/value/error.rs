@@ -1,7 +1,7 @@
 //! The errors of the store, as meanings.
 //!
-//! The operating system's error numbers stop here: an error that leaves `store/` tells what happened to the value, and carries
-//! the cause for the log alone. It holds no HTTP status.
+//! The operating system's error numbers stop here: an error that leaves `store/` tells what happened to the value, and
+//! carries the cause for the log alone. It holds no HTTP status.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ pub enum Error {
     /// The values are being counted for their bounds: no write that a bound holds for is taken before that ends.
     #[error("the values are being counted, so it is not known whether there is room; try again")]
     Counting,
-    /// The file system is read-only: it was mounted so, or has become so when it found itself damaged or its device failed.
+    /// The file system is read-only: it was mounted so, or has become so when it found itself damaged or its device
+    /// failed.
     #[error("the file system is read-only")]
     ReadOnly,
     /// The process or the system is out of file descriptors or memory; the same request may succeed later.
@@ -26,8 +27,8 @@ pub enum Error {
     /// The value is larger than the file system or the process's limit (`RLIMIT_FSIZE`) allows.
     #[error("the value is larger than the file system allows")]
     TooLarge,
-    /// The server's user lacks the permission: by the owner and mode of a file or of the directory, or by an attribute of
-    /// the file system that makes a file immutable.
+    /// The server's user lacks the permission: by the owner and mode of a file or of the directory, or by an attribute
+    /// of the file system that makes a file immutable.
     #[error("the user that the server runs as may not do this ({doing}: permission denied)")]
     Forbidden {
         /// The operation, for the log.
@@ -77,13 +78,14 @@ pub enum Error {
         /// No answer came in time.
         is_late: bool,
     },
-    /// A value was copied to the second key, and the first has not lost it: it has another value by now, or another request removed it.
+    /// A value was copied to the second key, and the first has not lost it: it has another value by now, or another
+    /// request removed it.
     #[error(
         "{1:?} has a copy of the value that {0:?} had: {0:?} was changed meanwhile, and was left as it is"
     )]
     HalfMoved(String, String),
-    /// The store behind this one refuses what the server asks, as its credentials, its bucket or its region are wrong: its words, for
-    /// the log.
+    /// The store behind this one refuses what the server asks, as its credentials, its bucket or its region are wrong:
+    /// its words, for the log.
     #[error("the store refuses the server's requests")]
     Refused(String),
     /// The store behind this one failed: what it answered, for the log.
@@ -100,8 +102,8 @@ pub enum Error {
     /// A key that the store behind this one cannot hold: why, for the client.
     #[error("bad key: {0}")]
     BadKey(&'static str),
-    /// The written bytes could not be put on the disk. The kernel has forgotten what it could not write, so that another sync
-    /// of the same would prove nothing: it is to be written anew.
+    /// The written bytes could not be put on the disk. The kernel has forgotten what it could not write, so that
+    /// another sync of the same would prove nothing: it is to be written anew.
     #[error(transparent)]
     Unsynced(Box<Error>),
     /// The file is shorter than it was when the read began.
@@ -140,8 +142,8 @@ impl Error {
         }
     }
 
-    /// True where the bytes that were received may be published later. After a failed sync they may not: they, or their name, may
-    /// not be on the disk, and a later sync would not tell.
+    /// True where the bytes that were received may be published later. After a failed sync they may not: they, or their
+    /// name, may not be on the disk, and a later sync would not tell.
     pub fn is_transient(&self) -> bool {
         !matches!(
             self,
@@ -161,8 +163,8 @@ impl Error {
         )
     }
 
-    /// True when the file went away while it was worked on. File systems that look a file up by its name at each call, as FUSE
-    /// programs do, lose one that is replaced meanwhile.
+    /// True when the file went away while it was worked on. File systems that look a file up by its name at each call,
+    /// as FUSE programs do, lose one that is replaced meanwhile.
     pub fn is_gone(&self) -> bool {
         let Self::Failed { source, .. } = self else {
             return false;

@@ -1,7 +1,7 @@
 //! A key: the name of one value, and the path of its file. And sets of keys, by their prefixes.
 //!
-//! Owns the rule of what a key may be, and how it is made of segments. A [`Key`] is valid once built, so nothing behind it
-//! checks again. It decodes nothing: percent-encoding belongs to HTTP.
+//! Owns the rule of what a key may be, and how it is made of segments. A [`Key`] is valid once built, so nothing behind
+//! it checks again. It decodes nothing: percent-encoding belongs to HTTP.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -54,7 +54,8 @@ pub enum BadKey {
     /// A segment `.` or `..`, which name directories.
     #[error("no segment of a key is '.' or '..'")]
     Dots,
-    /// Begins with [`RESERVED`] or `-/`, or lies below a folder [`RESERVED`]: a snapshot or a copy of a directory has one.
+    /// Begins with [`RESERVED`] or `-/`, or lies below a folder [`RESERVED`]: a snapshot or a copy of a directory has
+    /// one.
     #[error(
         "names that begin with '{RESERVED}' or with '{PAGES}', and what lies below a folder '{RESERVED}', are the server's own"
     )]

@@ -1,6 +1,8 @@
-//! The words that all engines share: keys, versions, entity tags, preconditions, digests, pages of a listing, and errors.
+//! The words that all engines share: keys, versions, entity tags, preconditions, digests, pages of a listing, and
+//! errors.
 //!
-//! Owns the metadata of a value, which is known without reading it: its length, its version and its validators. Pure: it opens no file.
+//! Owns the metadata of a value, which is known without reading it: its length, its version and its validators. Pure:
+//! it opens no file.
 
 mod digest;
 mod end;
@@ -119,13 +121,14 @@ impl Meta {
         (self.end != NEVER).then_some(self.end)
     }
 
-    /// True once its end has come, by the system's clock: it counts as absent. Costs a look at that clock only where it has one.
+    /// True once its end has come, by the system's clock: it counts as absent. Costs a look at that clock only where it
+    /// has one.
     pub fn has_ended(&self) -> bool {
         self.end != NEVER && self.end <= now()
     }
 
-    /// When the value was written: between 1970 and now (RFC 9110, section 8.8.2.1). A file that is dated later was written when the file
-    /// system says that it was changed, which stays the same for every client that asks.
+    /// When the value was written: between 1970 and now (RFC 9110, section 8.8.2.1). A file that is dated later was
+    /// written when the file system says that it was changed, which stays the same for every client that asks.
     pub fn modified(&self) -> SystemTime {
         let (now, dated) = (SystemTime::now(), self.version.time());
         if dated <= now {
@@ -138,9 +141,9 @@ impl Meta {
         changed.map_or(now, |changed| changed.min(now))
     }
 
-    /// True where what this file holds can have been made from `source` as it is now: it has the date of `source`, as compressors date what
-    /// they make, or is of a later time than the last change of that file. Dates alone do not tell: a hand that restores a file restores its
-    /// date too, and a hand can date a file ahead.
+    /// True where what this file holds can have been made from `source` as it is now: it has the date of `source`, as
+    /// compressors date what they make, or is of a later time than the last change of that file. Dates alone do not
+    /// tell: a hand that restores a file restores its date too, and a hand can date a file ahead.
     pub fn is_made_from(&self, source: &Self) -> bool {
         let (made, dated) = (self.version.nanos(), source.version.nanos());
         let is_later = made > dated.max(i128::from(source.changed));
@@ -182,8 +185,8 @@ impl Attributes {
     }
 }
 
-/// The entity tag of a file, quotes included: strong, as no two writes of a key share it. The length tells files apart that were given
-/// the same date by hand.
+/// The entity tag of a file, quotes included: strong, as no two writes of a key share it. The length tells files apart
+/// that were given the same date by hand.
 pub fn etag(meta: Meta) -> String {
     let (mut version, mut len) = ([0; 32], [0; 16]);
     let version = hex(&meta.version.nanos().to_be_bytes(), &mut version);
@@ -191,7 +194,8 @@ pub fn etag(meta: Meta) -> String {
     ["\"", version, "-", len, "\""].concat()
 }
 
-/// The number with these `bytes` in hexadecimal `digits`. Each PUT writes two such numbers: `format!` takes three times as long.
+/// The number with these `bytes` in hexadecimal `digits`. Each PUT writes two such numbers: `format!` takes three times
+/// as long.
 fn hex<'d>(bytes: &[u8], digits: &'d mut [u8]) -> &'d str {
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     let bytes = &bytes[zeros.min(bytes.len() - 1)..];
@@ -207,7 +211,8 @@ pub fn coded_tag(etag: &str, coding: &str) -> String {
     [etag.trim_end_matches('"'), "-", coding, "\""].concat()
 }
 
-/// The time at which the file system last changed the name or the bytes of a file, in nanoseconds since 1970. No program can set it.
+/// The time at which the file system last changed the name or the bytes of a file, in nanoseconds since 1970. No
+/// program can set it.
 pub fn changed(stat: &Stat) -> i128 {
     i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec)
 }

@@ -1,7 +1,7 @@
 //! A page of a listing: what is asked for, and the answer.
 //!
-//! A page has items: keys, or, with [`Page::by_folder`], a folder in place of all keys below it. An item is on a page by its
-//! own text alone, so that pages give each item once, whatever comes and goes between them.
+//! A page has items: keys, or, with [`Page::by_folder`], a folder in place of all keys below it. An item is on a page
+//! by its own text alone, so that pages give each item once, whatever comes and goes between them.
 
 use super::key::{Key, Prefixes, above};
 use super::{Meta, Validators};
@@ -31,7 +31,8 @@ struct Part {
 }
 
 impl Page {
-    /// The visible parts of this page, in the order of its items. A folder may come several times, once for each prefix in it.
+    /// The visible parts of this page, in the order of its items. A folder may come several times, once for each prefix
+    /// in it.
     fn parts(&self) -> Vec<Part> {
         let all = |prefix: &str| Self {
             prefix: prefix.to_owned(),
@@ -78,7 +79,8 @@ impl Page {
         self.common(key).unwrap_or(key)
     }
 
-    /// The item that the folder `name`, which stays and ends with `/`, is on this page, if it counts. A folder is no item of its own page.
+    /// The item that the folder `name`, which stays and ends with `/`, is on this page, if it counts. A folder is no
+    /// item of its own page.
     pub fn item_of_folder<'k>(&self, name: &'k str) -> Option<&'k str> {
         let item = if self.by_folder {
             self.common(name)
@@ -119,8 +121,8 @@ impl Page {
     }
 }
 
-/// The visible items of a page, found part by part: [`Visible::next`] gives the page to look for, and [`Visible::add`] takes its
-/// items. Each part is asked for once at most, and none once there are enough.
+/// The visible items of a page, found part by part: [`Visible::next`] gives the page to look for, and [`Visible::add`]
+/// takes its items. Each part is asked for once at most, and none once there are enough.
 pub struct Visible<'p, T> {
     page: &'p Page,
     parts: std::vec::IntoIter<Part>,

@@ -1,8 +1,8 @@
 //! Preconditions of reads and writes (RFC 9110, section 13), and the verdict about them, for the value as it is now.
 //!
-//! Pure, and independent of their request: the same preconditions are decided before a body is read, and by the engine at the moment
-//! of publishing. A malformed field decides for the safe side: a read is answered in full, a write is refused. Reads no field and
-//! knows no status: `http` makes 304 and 412 of a [`Verdict`].
+//! Pure, and independent of their request: the same preconditions are decided before a body is read, and by the engine
+//! at the moment of publishing. A malformed field decides for the safe side: a read is answered in full, a write is
+//! refused. Reads no field and knows no status: `http` makes 304 and 412 of a [`Verdict`].
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -31,8 +31,8 @@ impl<'a> Current<'a> {
 pub enum Verdict<'a> {
     /// Answer as if there were none.
     Proceed,
-    /// The client has the current value, in the representation of this entity tag, which the answer must name for the client to find
-    /// it (RFC 9111, section 4.3.4).
+    /// The client has the current value, in the representation of this entity tag, which the answer must name for the
+    /// client to find it (RFC 9111, section 4.3.4).
     NotModified(&'a str),
     /// The value is another one than the client expects.
     Failed,

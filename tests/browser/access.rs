@@ -1,5 +1,5 @@
-//! Proves that the page can be used without seeing it and without a mouse: what a screen reader is told, and what Tab reaches. That
-//! everything has a name, and that text stands out from what is behind it, is for axe-core to say.
+//! Proves that the page can be used without seeing it and without a mouse: what a screen reader is told, and what Tab
+//! reaches. That everything has a name, and that text stands out from what is behind it, is for axe-core to say.
 
 use fantoccini::key::Key;
 use serde_json::{Value, json};

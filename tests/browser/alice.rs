@@ -46,7 +46,8 @@ impl ForAlice {
         eventually("the rules are reread", comes);
     }
 
-    /// The page at the root. A URL with a name and a password is how a driver answers the prompt; the browser knows them from then on.
+    /// The page at the root. A URL with a name and a password is how a driver answers the prompt; the browser knows
+    /// them from then on.
     pub(crate) fn open(&self, page: &Browser, keys: &[&str]) {
         let plain = format!("{}/", origin(self.server.addr));
         page.go(&plain.replacen("://", "://alice:sesame@", 1));

@@ -1,14 +1,16 @@
-//! Proves that artifacts which are sites work in a browser from where one tar stored them: the documentation of rustdoc with its search,
-//! coverage reports of coverage.py and of lcov, and a Storybook with its stories, also where each file has a compressed sibling.
+//! Proves that artifacts which are sites work in a browser from where one tar stored them: the documentation of rustdoc
+//! with its search, coverage reports of coverage.py and of lcov, and a Storybook with its stories, also where each file
+//! has a compressed sibling.
 //!
-//! Storybook comes from npm (`tests/clients/install`, which builds `tests/browser/storybook`). Without it, or one of the programs, the test is
-//! LEFT OUT.
+//! Storybook comes from npm (`tests/clients/install`, which builds `tests/browser/storybook`). Without it, or one of
+//! the programs, the test is LEFT OUT.
 
 use crate::browser::{Browser, browse_served};
 use crate::sites::SITE;
 use crate::support::prelude::*;
 
-/// The addresses of what the page loads and does not get. A browser asks by itself for a picture of each origin, which there is not.
+/// The addresses of what the page loads and does not get. A browser asks by itself for a picture of each origin, which
+/// there is not.
 const FAILED: &str = "performance.getEntriesByType('resource').filter((it) => it.responseStatus >= 400 && !it.name.endsWith('/favicon.ico')).map((it) => it.name)";
 
 /// True where this program is; otherwise the test is left out.

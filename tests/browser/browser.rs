@@ -208,7 +208,8 @@ impl Browser {
         self.wait(css, found.for_element(Locator::Css(css)))
     }
 
-    /// The texts of what this selector finds, as they are seen: nothing of what is hidden. `None` while the page changes.
+    /// The texts of what this selector finds, as they are seen: nothing of what is hidden. `None` while the page
+    /// changes.
     pub(crate) fn seen(&self, css: &str) -> Option<Vec<String>> {
         self.runtime.block_on(async {
             let mut texts = Vec::new();
@@ -245,7 +246,8 @@ impl Browser {
         self.eval_with(&format!("{row}.click()"), name());
     }
 
-    /// Whether the page itself follows a click with a modifier on this link, which is the browser's to follow: another tab, another window.
+    /// Whether the page itself follows a click with a modifier on this link, which is the browser's to follow: another
+    /// tab, another window.
     pub(crate) fn takes_a_click_with_control(&self, css: &str) -> bool {
         let click = "(() => { let isOurs = null; const look = (event) => { isOurs = event.defaultPrevented; event.preventDefault(); }; \
             window.addEventListener('click', look, { once: true }); \
@@ -267,7 +269,8 @@ impl Browser {
         self.press(key);
     }
 
-    /// What an expression of JavaScript is worth in this window, where `$` finds one element by a selector and `$$` all.
+    /// What an expression of JavaScript is worth in this window, where `$` finds one element by a selector and `$$`
+    /// all.
     pub(crate) fn eval(&self, expression: &str) -> Value {
         self.eval_with(expression, vec![])
     }

@@ -1,4 +1,5 @@
-//! Proves that a browser shows a replaced value at once, also one so old that it would keep it for days without being told.
+//! Proves that a browser shows a replaced value at once, also one so old that it would keep it for days without being
+//! told.
 
 use std::fs::FileTimes;
 

@@ -104,7 +104,8 @@ impl Drop for Driver {
     }
 }
 
-/// The port that the driver says it listens on, if it does before it ends. What it says is read to its end: a driver that cannot write it ends too.
+/// The port that the driver says it listens on, if it does before it ends. What it says is read to its end: a driver
+/// that cannot write it ends too.
 fn port(out: impl BufRead + Send + 'static) -> Option<u16> {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || {

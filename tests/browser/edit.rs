@@ -1,5 +1,5 @@
-//! Proves editing: a text is changed in place, only as the version that was opened; what someone else has stored is shown
-//! beside, and nothing that was typed is lost unasked.
+//! Proves editing: a text is changed in place, only as the version that was opened; what someone else has stored is
+//! shown beside, and nothing that was typed is lost unasked.
 
 use fantoccini::key::Key;
 

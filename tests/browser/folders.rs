@@ -1,5 +1,5 @@
-//! Proves folders: they are rows with links, are gone into and back out of, are found again by their address, and come and
-//! go with their keys.
+//! Proves folders: they are rows with links, are gone into and back out of, are found again by their address, and come
+//! and go with their keys.
 
 use fantoccini::key::Key;
 use serde_json::json;

@@ -1,5 +1,5 @@
-//! Proves the table: keys are found, paged, looked at, downloaded and deleted, with a mouse and without; and a key with a
-//! hostile name is text.
+//! Proves the table: keys are found, paged, looked at, downloaded and deleted, with a mouse and without; and a key with
+//! a hostile name is text.
 
 use fantoccini::key::Key;
 
@@ -200,8 +200,8 @@ fn everything_can_be_done_with_the_keyboard() {
         page.press(Key::Escape);
         page.holds("document.activeElement.textContent === 'a'");
 
-        // Delete: the question holds the focus, on what does no harm; after no it is back, also by Tab backwards; after yes it is at the row that
-        // follows.
+        // Delete: the question holds the focus, on what does no harm; after no it is back, also by Tab backwards; after
+        // yes it is at the row that follows.
         page.eval("$('#rows .key').focus()");
         page.press(Key::Delete);
         page.holds("document.activeElement.id === 'ask-no'");

@@ -1,5 +1,5 @@
-//! Proves that names are links to the files themselves, that a file that is looked at has an address of its own, and that one
-//! goes on to the next from there; and that times read well.
+//! Proves that names are links to the files themselves, that a file that is looked at has an address of its own, and
+//! that one goes on to the next from there; and that times read well.
 
 use fantoccini::key::Key;
 use serde_json::json;

@@ -1,5 +1,5 @@
-//! Proves sorting: by name, size and time, both ways, of all names, also of those that take several pages; and that the order
-//! holds while keys change.
+//! Proves sorting: by name, size and time, both ways, of all names, also of those that take several pages; and that the
+//! order holds while keys change.
 
 use fantoccini::key::Key;
 use serde_json::json;

@@ -1,4 +1,5 @@
-//! Proves that the page works for one who answers the browser's prompt for a name and a password, and offers what may be done.
+//! Proves that the page works for one who answers the browser's prompt for a name and a password, and offers what may
+//! be done.
 
 use crate::alice::{ForAlice, Rule, credentials};
 use crate::browser::{browse, origin};
@@ -56,7 +57,8 @@ fn what_may_not_be_done_is_not_offered() {
         alice.open(page, &folders);
         let all: &[&str] = &["Select all files of this page"];
         let upload: &[&str] = &["Upload", "Upload a folder", "New folder"];
-        // Nothing is stored at the root; a folder `all` of files may be dropped there, which no button says. It may be moved into `box`.
+        // Nothing is stored at the root; a folder `all` of files may be dropped there, which no button says. It may be
+        // moved into `box`.
         let below: &[&str] = &[
             "Download all/ as zip",
             "Rename or move all/",

@@ -1,5 +1,5 @@
-//! Proves that an upload which breaks off goes on where it stopped: by itself, by a button, and after the page was loaded
-//! anew; and that a server without resumable uploads gets it in one request.
+//! Proves that an upload which breaks off goes on where it stopped: by itself, by a button, and after the page was
+//! loaded anew; and that a server without resumable uploads gets it in one request.
 
 use crate::browser::{Browser, browse, browse_keys};
 use crate::support::prelude::*;

@@ -1,4 +1,5 @@
-//! Proves the search inside names: in a folder and below it, as it is typed, within a bound that is told and can be raised.
+//! Proves the search inside names: in a folder and below it, as it is typed, within a bound that is told and can be
+//! raised.
 
 use crate::browser::{browse_at, browse_served};
 use crate::support::prelude::*;

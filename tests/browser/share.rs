@@ -1,4 +1,5 @@
-//! Proves links to share: offered where the server signs one for the client, shown with their end, copied, and good for anybody.
+//! Proves links to share: offered where the server signs one for the client, shown with their end, copied, and good for
+//! anybody.
 
 use fantoccini::key::Key;
 use serde_json::json;

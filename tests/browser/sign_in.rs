@@ -1,4 +1,5 @@
-//! Proves that one who is not known is offered to sign in where rules are in force, sees more then, and signs out again.
+//! Proves that one who is not known is offered to sign in where rules are in force, sees more then, and signs out
+//! again.
 
 use crate::alice::ForAlice;
 use crate::browser::{browse, origin};

@@ -1,5 +1,5 @@
-//! Proves that a site works in a browser: a folder of pages with module scripts, WebAssembly, JSON and frames; and that the sandbox stays
-//! elsewhere.
+//! Proves that a site works in a browser: a folder of pages with module scripts, WebAssembly, JSON and frames; and that
+//! the sandbox stays elsewhere.
 
 use crate::browser::{Browser, browse_served};
 use crate::support::prelude::*;

@@ -1,5 +1,5 @@
-//! Proves the page behind a proxy that serves the server below a path, of which the server knows nothing: each thing that
-//! the page does is done there, and nothing at the root of the site.
+//! Proves the page behind a proxy that serves the server below a path, of which the server knows nothing: each thing
+//! that the page does is done there, and nothing at the root of the site.
 
 use crate::browser::{Browser, Shape, browse_as, browse_served};
 use crate::plain::send;

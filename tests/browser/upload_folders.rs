@@ -1,4 +1,5 @@
-//! Proves uploading folders, and into folders: chosen or dropped, each file with its path; and many files, of which the page shows some.
+//! Proves uploading folders, and into folders: chosen or dropped, each file with its path; and many files, of which the
+//! page shows some.
 
 use serde_json::json;
 

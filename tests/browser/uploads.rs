@@ -1,4 +1,5 @@
-//! Proves uploading: by the button and by dropping, many and large ones, with progress, cancelled, refused and asked about.
+//! Proves uploading: by the button and by dropping, many and large ones, with progress, cancelled, refused and asked
+//! about.
 
 use serde_json::json;
 
@@ -190,8 +191,9 @@ fn a_refusal_is_shown_in_the_words_of_the_server() {
     });
 }
 
-/// The rows of a burst are shown together, for each change of a table has it laid out anew: 800 files took 7 to 9 s where
-/// they were not, and take 2 to 4 s. A machine that is busy with something else is known by the time of bare requests.
+/// The rows of a burst are shown together, for each change of a table has it laid out anew: 800 files took 7 to 9 s
+/// where they were not, and take 2 to 4 s. A machine that is busy with something else is known by the time of bare
+/// requests.
 #[test]
 fn eight_hundred_small_files_are_uploaded_in_five_seconds() {
     browse_keys(&[], |page, server| {

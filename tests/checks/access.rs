@@ -9,7 +9,8 @@ use form_urlencoded::Serializer;
 use crate::access::{Right, parse};
 use crate::http::auth::credentials::{Credentials, SignedLink, credentials, signed_link};
 
-/// A file that is refused is told with its line; of one that counts, each right has a rule, and each rule gives its rights.
+/// A file that is refused is told with its line; of one that counts, each right has a rule, and each rule gives its
+/// rights.
 pub fn access_file(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -71,7 +72,8 @@ pub fn authorization(data: &[u8]) {
     assert!(credentials(&again) == Some(claimed));
 }
 
-/// A link is the same when it is written and read again, or with other parameters, and nothing of its own can be added to it.
+/// A link is the same when it is written and read again, or with other parameters, and nothing of its own can be added
+/// to it.
 pub fn link(data: &[u8]) {
     let Ok(query) = std::str::from_utf8(data) else {
         return;

@@ -11,8 +11,9 @@ use crate::http::service::operation::Operation;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::moves::request::relocation;
 
-/// The lines are the target, Host, X-Forwarded-Host, Destination and Overwrite, and then the same fields again. A destination that is taken is
-/// a path, or a URL with the port and a name by which the server was asked; its key or folder is the one of its path.
+/// The lines are the target, Host, X-Forwarded-Host, Destination and Overwrite, and then the same fields again. A
+/// destination that is taken is a path, or a URL with the port and a name by which the server was asked; its key or
+/// folder is the one of its path.
 pub fn destination(data: &[u8]) {
     let (target, lines) =
         data.split_at(data.iter().position(|&b| b == b'\n').unwrap_or(data.len()));

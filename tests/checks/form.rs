@@ -30,8 +30,8 @@ async fn read(
     form.end().await
 }
 
-/// The first byte says how the others are divided: the parts are the same as of all at once. No part holds a delimiter, and a
-/// file has a key in the folder of the form or none.
+/// The first byte says how the others are divided: the parts are the same as of all at once. No part holds a delimiter,
+/// and a file has a key in the folder of the form or none.
 pub fn form(data: &[u8]) {
     let Some((&size, body)) = data.split_first() else {
         return;

@@ -1,8 +1,8 @@
 //! What an attacker's code in the process would try, each misdeed once, in debug builds alone. The log has the results.
 //!
-//! `DATA_SERVER_OUTSIDE` is a directory that the server has nothing to do with, with the files `there` and `other` in it and a program `run`;
-//! `DATA_SERVER_ELSEWHERE` an address where another server listens, and `DATA_SERVER_VALUES` the directory of values, `stolen`
-//! and `kept` among them.
+//! `DATA_SERVER_OUTSIDE` is a directory that the server has nothing to do with, with the files `there` and `other` in
+//! it and a program `run`; `DATA_SERVER_ELSEWHERE` an address where another server listens, and `DATA_SERVER_VALUES`
+//! the directory of values, `stolen` and `kept` among them.
 
 use std::fs::{self, File};
 use std::io::Result;

@@ -1,7 +1,8 @@
 //! What `tests/fuzz` feeds with inputs: each function takes any bytes, and panics where a promise about them is broken.
 //!
-//! The library includes this module by its path, for `cfg(test)` and `cfg(fuzzing)` alone: it needs what is private there,
-//! and is in no build that is used. The unit tests run every seed of the corpora through it, and inputs made by proptest.
+//! The library includes this module by its path, for `cfg(test)` and `cfg(fuzzing)` alone: it needs what is private
+//! there, and is in no build that is used. The unit tests run every seed of the corpora through it, and inputs made by
+//! proptest.
 #![allow(clippy::missing_panics_doc, reason = "a panic is how they tell")]
 
 mod access;
@@ -41,7 +42,8 @@ pub use forwarded::forwarded;
 pub use framing::framing;
 pub use tar::tar;
 
-/// A path names at most one key, which obeys the rules and comes back from any encoding of it; or a folder, below which keys may lie.
+/// A path names at most one key, which obeys the rules and comes back from any encoding of it; or a folder, below which
+/// keys may lie.
 pub fn key(data: &[u8]) {
     let Ok(name) = std::str::from_utf8(data) else {
         return;
@@ -97,7 +99,8 @@ pub fn range(data: &[u8]) {
     }
 }
 
-/// A precondition that names a version never holds where there is none, and one that wants none never where there is one.
+/// A precondition that names a version never holds where there is none, and one that wants none never where there is
+/// one.
 pub fn preconditions(data: &[u8]) {
     let names = [
         IF_MATCH,

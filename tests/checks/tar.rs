@@ -36,8 +36,8 @@ async fn read(
     Ok(())
 }
 
-/// The first byte says how the others are divided: the members are the same as of all at once. No data is made up, no folder is a file, and
-/// without all of its bytes a tar has no end.
+/// The first byte says how the others are divided: the members are the same as of all at once. No data is made up, no
+/// folder is a file, and without all of its bytes a tar has no end.
 pub fn tar(data: &[u8]) {
     let Some((&size, body)) = data.split_first() else {
         return;

@@ -4,7 +4,8 @@ use crate::client::Client;
 use crate::plain::{GRADLE_HOME, GRADLE_SETTINGS};
 use crate::support::needed;
 
-/// A server by the file `access.toml`, and one to whose prefix only one with the password `sesame` comes: `protect NAME PREFIX`.
+/// A server by the file `access.toml`, and one to whose prefix only one with the password `sesame` comes: `protect NAME
+/// PREFIX`.
 const SERVE: &str = r#"
 serve() {
     chmod 600 access.toml
@@ -109,8 +110,8 @@ fn dvc_pushes_and_pulls_with_a_password_and_not_without() {
     client.run(DVC);
 }
 
-/// Each program as one that does not know the password, and as one that lacks the right. `refused` says how it ends, and what it
-/// says of why.
+/// Each program as one that does not know the password, and as one that lacks the right. `refused` says how it ends,
+/// and what it says of why.
 const REFUSED: &str = r#"
 head -c 24 /dev/urandom | base64 > token
 cat > access.toml <<END

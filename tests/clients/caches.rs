@@ -1,13 +1,14 @@
-//! Build caches by the lines of docs/caching.md, under eviction: a bound smaller than what a build stores, and a token that may create
-//! and not replace. Each build must be right, what is asked for again must hit, and the directory must stay within the bound.
+//! Build caches by the lines of docs/caching.md, under eviction: a bound smaller than what a build stores, and a token
+//! that may create and not replace. Each build must be right, what is asked for again must hit, and the directory must
+//! stay within the bound.
 
 use crate::client::Client;
 use crate::page::cache_lines;
 use crate::plain::{GRADLE_HOME, GRADLE_SETTINGS};
 use crate::support::needed;
 
-/// `bounded SIZE` starts a server with that bound; `S`, `HOST` and `T` are as on the page. `judged` compares what the program has
-/// built with what it should be, and the directory with the bound.
+/// `bounded SIZE` starts a server with that bound; `S`, `HOST` and `T` are as on the page. `judged` compares what the
+/// program has built with what it should be, and the directory with the bound.
 const BOUNDED: &str = r#"
 HOST=127.0.0.1:8082
 S=http://$HOST

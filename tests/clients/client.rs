@@ -139,8 +139,8 @@ impl Client {
         }
     }
 
-    /// Runs a program of `tests/clients/programs`: every way of its library to store and read a value, whole and cut off.
-    /// Where the section has a proxy in front, through that.
+    /// Runs a program of `tests/clients/programs`: every way of its library to store and read a value, whole and cut
+    /// off. Where the section has a proxy in front, through that.
     #[track_caller]
     pub(crate) fn hold(&mut self, command: &str, program: &str) {
         let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/programs");

@@ -1,9 +1,10 @@
 //! The clients that people already have: the real programs, against the real binary.
 //!
-//! Each client has a section in docs/clients.md, with the lines that a user pastes; a build cache has its lines in docs/caching.md. A row of
-//! `plain`, or the module of the client, runs these lines, then judges what lies in the directory and what else the client can do. A
-//! client that is not installed is LEFT OUT; `tests/clients/install` installs what is no Debian package. `DATA_SERVER_CLIENTS=required`,
-//! which `.ci/run` sets, asks for enough of them; `DATA_SERVER_CLIENTS=full` also runs what takes long.
+//! Each client has a section in docs/clients.md, with the lines that a user pastes; a build cache has its lines in
+//! docs/caching.md. A row of `plain`, or the module of the client, runs these lines, then judges what lies in the
+//! directory and what else the client can do. A client that is not installed is LEFT OUT; `tests/clients/install`
+//! installs what is no Debian package. `DATA_SERVER_CLIENTS=required`, which `.ci/run` sets, asks for enough of them;
+//! `DATA_SERVER_CLIENTS=full` also runs what takes long.
 
 mod client;
 mod page;
@@ -20,8 +21,8 @@ mod tus;
 
 use data_server_testing as support;
 
-/// The sections of docs/clients.md with lines to run and the programs of docs/caching.md, and what each needs: programs, or a command that
-/// must succeed.
+/// The sections of docs/clients.md with lines to run and the programs of docs/caching.md, and what each needs:
+/// programs, or a command that must succeed.
 const CLIENTS: &str = r#"
 aiohttp ; python3 -c 'import aiohttp'
 apt ; apt-get, dpkg-scanpackages, curl

@@ -198,8 +198,8 @@ find tree -type f ! -name index.html | sort
 #> tree/c/d/e.txt
 ";
 
-/// Seeks to each part of the stream and of the file show the picture that the file on disk shows. Then a live stream of 6
-/// segments that keeps 2 in its list, and one or two more for players that are behind.
+/// Seeks to each part of the stream and of the file show the picture that the file on disk shows. Then a live stream of
+/// 6 segments that keeps 2 in its list, and one or two more for players that are behind.
 const SEEKS_AND_LIVE: &str = r#"
 picture() { ffmpeg -v error -ss "$1" -i "$2" -frames:v 1 -f md5 -; }
 for at in 0 1.9 2 3.7 7.2 9.9; do

@@ -1,11 +1,13 @@
-//! Restarts beside clients of each kind: who has a connection gets a response to each request, and only new connections are refused.
+//! Restarts beside clients of each kind: who has a connection gets a response to each request, and only new connections
+//! are refused.
 
 use std::process::Child;
 
 use crate::client::{environment, missing};
 use crate::support::{self, prelude::*};
 
-/// Clients, what each needs, a key that it uses, and a line of the shell that runs one at `$AT` until there is a file `end`.
+/// Clients, what each needs, a key that it uses, and a line of the shell that runs one at `$AT` until there is a file
+/// `end`.
 const CLIENTS: &str = "
     curl ; curl ; curl ; $PROGRAMS/restarts-curl.sh $AT end
     Go ; go ; go-0 ; go run $PROGRAMS/restarts.go $AT end
@@ -91,7 +93,8 @@ fn answers(server: &TestServer) {
     eventually("the clients go on", || answered() > 500.0);
 }
 
-/// With `max_fails=1` the first error of a server has nginx ask the other alone: here each error that a client sees counts.
+/// With `max_fails=1` the first error of a server has nginx ask the other alone: here each error that a client sees
+/// counts.
 #[test]
 fn nginx_passes_on_no_error_while_its_servers_restart_in_turn() {
     if let Some(need) = missing("nginx, h2load") {

@@ -1,5 +1,6 @@
-//! Checks the architecture: modules import each other one way only. Reads the sources and fails on an import that is not on the list, on a
-//! circle of imports inside a module, on a file without its `//!`, and on status codes and I/O errors in the wrong module.
+//! Checks the architecture: modules import each other one way only. Reads the sources and fails on an import that is
+//! not on the list, on a circle of imports inside a module, on a file without its `//!`, and on status codes and I/O
+//! errors in the wrong module.
 
 mod imports;
 mod reasons;
@@ -9,7 +10,8 @@ use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 
 use crate::support::prelude::*;
 
-/// Which modules a module may import, a line each. It may always import itself; a module without a line imports no other.
+/// Which modules a module may import, a line each. It may always import itself; a module without a line imports no
+/// other.
 const ALLOWED: &str = "
     main: client commands config server log
     lib: access commands config server net http s3 store transfer value client lifecycle failpoint metrics log sandbox certificates file_error
@@ -109,6 +111,17 @@ fn every_file_says_what_it_owns() {
     for source in sources() {
         let is_right = source.text.starts_with("//! ");
         assert!(is_right, "src/{} does not open with `//!`", source.name);
+    }
+}
+
+#[test]
+fn comments_end_at_120_columns() {
+    for Source { name, text, .. } in sources() {
+        let mut comments = text
+            .lines()
+            .filter(|line| line.trim_start().starts_with("//"));
+        let long = comments.find(|line| line.chars().count() > 120);
+        assert_eq!(long, None, "src/{name}");
     }
 }
 
@@ -228,7 +241,8 @@ pub(crate) fn files_of_rust(dir: &Path) -> Vec<PathBuf> {
     below.collect()
 }
 
-/// The words of the code, one space between any two, a path being one word. Comments, and what is under `#[cfg(test)]`, are left out.
+/// The words of the code, one space between any two, a path being one word. Comments, and what is under `#[cfg(test)]`,
+/// are left out.
 fn code_of(text: &str) -> String {
     let mut words = Vec::new();
     add(text.parse().expect("the words of Rust"), &mut words);

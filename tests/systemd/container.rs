@@ -1,4 +1,5 @@
-//! A container whose root is this system's, with all that is written to it in memory, and which systemd boots into a probe.
+//! A container whose root is this system's, with all that is written to it in memory, and which systemd boots into a
+//! probe.
 
 use data_server_testing::prelude::*;
 
@@ -47,7 +48,8 @@ impl Root {
         self.write(path, old + line);
     }
 
-    /// Boots it into a probe, a script of bash, beside these units, until that ends it; what the probe writes to `/out/found`.
+    /// Boots it into a probe, a script of bash, beside these units, until that ends it; what the probe writes to
+    /// `/out/found`.
     pub(super) fn boot(&self, probe: &str, units: &str) -> Result<String, String> {
         let target = format!("{TARGET} {units}\n");
         self.write("etc/systemd/system/units.target", target);

@@ -1,7 +1,7 @@
 //! Proves the container image: what it says of itself, that it serves as its user, and that its health check tells.
 //!
-//! Needs root and buildah, which runs a container without a daemon; else it says LEFT OUT. The image is for a static server. The one under
-//! test may not be: then its libraries are put into the container, and not into the image.
+//! Needs root and buildah, which runs a container without a daemon; else it says LEFT OUT. The image is for a static
+//! server. The one under test may not be: then its libraries are put into the container, and not into the image.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::process::Output;
@@ -130,7 +130,8 @@ fn a_container_serves_and_its_health_check_tells() {
     let owner = fs::metadata(Path::new(&root).join("data")).expect("/data");
     assert_eq!((owner.uid(), owner.gid()), (65532, 65532));
 
-    // In a namespace of processes, which ends with the test. The path of the server under test follows, and is not wanted.
+    // In a namespace of processes, which ends with the test. The path of the server under test follows, and is not
+    // wanted.
     let server = in_container(&container, "127.0.0.1:0").join(" ");
     let server = format!("exec unshare --pid --fork --kill-child --mount-proc buildah {server}");
     let launch = Launch::new(&[]).bare().through(&["sh", "-c", &server]);

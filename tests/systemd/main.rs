@@ -1,5 +1,6 @@
-//! What operators install. The units and the Debian package of `src/assets` under a real systemd, booted in a container: the
-//! service starts with all its protections on, and restarts without losing a request. The container image, in a container.
+//! What operators install. The units and the Debian package of `src/assets` under a real systemd, booted in a
+//! container: the service starts with all its protections on, and restarts without losing a request. The container
+//! image, in a container.
 //!
 //! A binary of its own: while a container starts, it holds every file system that is mounted, which those tests would
 //! notice that unmount theirs. Needs root, systemd-nspawn (Debian: systemd-container) and curl; else it says LEFT OUT.

@@ -1,4 +1,5 @@
-//! Proves the Debian package: it installs, starts, is upgraded without losing a request, and goes without taking values along.
+//! Proves the Debian package: it installs, starts, is upgraded without losing a request, and goes without taking values
+//! along.
 //!
 //! Needs cargo-deb, which `.ci/run setup` installs; else it says LEFT OUT.
 

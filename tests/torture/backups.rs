@@ -1,5 +1,6 @@
-//! Copies of a directory that are made while its server runs, by the programs that people make them with, and slowly in several orders of
-//! the files: a server on each copy starts, and has of each key what was acknowledged before the copy began, or something later.
+//! Copies of a directory that are made while its server runs, by the programs that people make them with, and slowly in
+//! several orders of the files: a server on each copy starts, and has of each key what was acknowledged before the copy
+//! began, or something later.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicU64;

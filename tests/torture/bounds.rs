@@ -1,5 +1,6 @@
-//! A directory at its bound under writers at once, killed again and again: what was acknowledged is there whole, or was evicted in its
-//! turn; the disk never has more than the bound; and what no bound names is all there. The same where power is cut.
+//! A directory at its bound under writers at once, killed again and again: what was acknowledged is there whole, or was
+//! evicted in its turn; the disk never has more than the bound; and what no bound names is all there. The same where
+//! power is cut.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -85,7 +86,8 @@ fn taken(dir: &DataDir) -> u64 {
     files.map(|file| file.blocks() * 512).sum()
 }
 
-/// Stops a server, and waits until no thread of it runs; a thread that waits for a disk makes no other change after that.
+/// Stops a server, and waits until no thread of it runs; a thread that waits for a disk makes no other change after
+/// that.
 fn stop(server: &TestServer) {
     server.signal(Signal::STOP);
     eventually("all threads stand", || {
@@ -98,8 +100,8 @@ fn stop(server: &TestServer) {
     });
 }
 
-/// Fills the directory until the server is killed, after the power is `cut` if it is, and samples it; what was stored, and the most that
-/// it took.
+/// Fills the directory until the server is killed, after the power is `cut` if it is, and samples it; what was stored,
+/// and the most that it took.
 fn fill(
     server: &mut TestServer,
     life: usize,
@@ -178,7 +180,8 @@ fn judge(what: &str, server: &TestServer, stored: Vec<Stored>) -> (Vec<Stored>, 
     (left.collect(), gone)
 }
 
-/// Fills the directory in so many lives of a server that `launch` starts, each with its end, and judges what that has left.
+/// Fills the directory in so many lives of a server that `launch` starts, each with its end, and judges what that has
+/// left.
 fn live(what: &str, lives: usize, launch: impl Fn() -> Launch, mut disk: Option<&mut Image>) {
     let (mut server, mut left) = (launch().start(), Vec::new());
     let (dir, mut evicted, mut most, mut at_starts) = (server.dir.clone(), 0, 0, 0);
@@ -191,8 +194,8 @@ fn live(what: &str, lives: usize, launch: impl Fn() -> Launch, mut disk: Option<
         }
         server = launch().start();
         if disk.is_some() {
-            // Of an eviction and the value that it made room for, the disk may have the value alone. What goes for that goes by the times of
-            // files, which after a crash are coarser than the order of the writes.
+            // Of an eviction and the value that it made room for, the disk may have the value alone. What goes for that
+            // goes by the times of files, which after a crash are coarser than the order of the writes.
             let is_within = || taken(&dir) <= MOST;
             eventually("nothing is above the bound", is_within);
             let gone = server.events("a value is removed");

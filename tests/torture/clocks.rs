@@ -1,5 +1,5 @@
-//! Clocks that step while a server runs: ages since the last use and the order of uses go on as they are, and what is told by the system's
-//! clock follows it, back and forth.
+//! Clocks that step while a server runs: ages since the last use and the order of uses go on as they are, and what is
+//! told by the system's clock follows it, back and forth.
 
 use crate::prelude::*;
 
@@ -117,8 +117,8 @@ fn uses_keep_their_order_and_stay_sane_over_restarts_under_clocks_that_step() {
         clock.over(Launch::new(&args)).on(dir).start()
     };
     let tick = || pass(Duration::from_millis(1100));
-    // The clock while values are used, at the end, and at the next start. Uses are noted by the clock of the end: after one that is set
-    // back, the latest are of now, and what was used before them is older all the same.
+    // The clock while values are used, at the end, and at the next start. Uses are noted by the clock of the end: after
+    // one that is set back, the latest are of now, and what was used before them is older all the same.
     for [used, ended, started] in [
         [0, 60, 60],
         [60, 0, 0],

@@ -1,8 +1,8 @@
 //! A disk whose reads take long: the disk threads wait for it, and no reactor does.
 //!
-//! The kernel counts a read for the thread that sets it off, whether it waits or not. A reactor that asks whether a value
-//! is in memory has the first pages of what is missing read ahead; it must not have the rest read. On a fast disk those
-//! pages may arrive before the kernel has answered, so that nothing seems to be missing: here they cannot.
+//! The kernel counts a read for the thread that sets it off, whether it waits or not. A reactor that asks whether a
+//! value is in memory has the first pages of what is missing read ahead; it must not have the rest read. On a fast disk
+//! those pages may arrive before the kernel has answered, so that nothing seems to be missing: here they cannot.
 
 use rustix::fs::{Advice, fadvise};
 
@@ -10,7 +10,8 @@ use crate::disk::Disk;
 use crate::nbd::{Nbd, Weakness};
 use crate::prelude::*;
 
-/// So many bytes of disk threads stand for one that the kernel reads ahead when a reactor asks for a page, or sends one.
+/// So many bytes of disk threads stand for one that the kernel reads ahead when a reactor asks for a page, or sends
+/// one.
 const MOST_AHEAD: u64 = 4;
 
 /// What reactors and disk threads had read from the disk.

@@ -1,5 +1,6 @@
-//! Nested bounds under clients that change values and whole folders, and a hand that places, writes in steps, moves and removes beside
-//! them, over stops and kills: whenever all is at rest each bound counts what `du` does, holds what it may, and the listing is the directory.
+//! Nested bounds under clients that change values and whole folders, and a hand that places, writes in steps, moves and
+//! removes beside them, over stops and kills: whenever all is at rest each bound counts what `du` does, holds what it
+//! may, and the listing is the directory.
 //!
 //! `DATA_SERVER_TORTURE_SEED=N tests/run --test torture counts` draws the same requests again.
 

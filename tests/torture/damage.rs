@@ -1,5 +1,5 @@
-//! What a journal meets that is damaged in any of its blocks, that is filled to a bound, that clocks step under, or whose checkpoint finds
-//! no room: nothing that was acknowledged is lost in silence.
+//! What a journal meets that is damaged in any of its blocks, that is filled to a bound, that clocks step under, or
+//! whose checkpoint finds no room: nothing that was acknowledged is lost in silence.
 
 use std::io::Write;
 
@@ -47,8 +47,8 @@ fn missing(server: &TestServer) -> (usize, usize) {
     (lost, (0..REMOVED).filter(is_back).count())
 }
 
-/// One thing that is done to the server's directory: what it is, how it is done, and of how many changes it cannot be told then that they
-/// were acknowledged.
+/// One thing that is done to the server's directory: what it is, how it is done, and of how many changes it cannot be
+/// told then that they were acknowledged.
 type Damage = (String, Box<dyn Fn(&Path)>, usize);
 
 fn of_bytes(file: &str, what: &str, change: impl Fn(&mut Vec<u8>) + 'static) -> Damage {
@@ -232,8 +232,8 @@ fn damage_of_any_block_loses_nothing_in_silence() {
     });
 }
 
-/// Values about as long as whole blocks, at the bound of what goes to the journal, with the longest keys, and groups about as long as
-/// a frame may be.
+/// Values about as long as whole blocks, at the bound of what goes to the journal, with the longest keys, and groups
+/// about as long as a frame may be.
 #[test]
 fn frames_at_each_bound_are_read_again() {
     let what = "frames at their bounds";

@@ -172,8 +172,8 @@ impl Disk for Image {
     }
 
     fn revive(&mut self) {
-        // The kernel lets go of the mounts of a namespace some time after its last process, of another test or program: till then
-        // a mount is of the file system that was shut down.
+        // The kernel lets go of the mounts of a namespace some time after its last process, of another test or program:
+        // till then a mount is of the file system that was shut down.
         let mut mounted = Ok(());
         within(RELEASE, || {
             mounted = self.mount_again();

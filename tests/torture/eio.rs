@@ -64,7 +64,8 @@ fn what_a_failing_disk_did_not_take_is_not_acknowledged() {
 /// The first half of a value is written to the failing disk while the second is still on its way. The disk is well
 /// again when the value is synced; the sync must tell nonetheless, and must not be asked twice.
 ///
-/// Where the journal of ext4 meets the error too, the disk is read-only until it is mounted anew: 507 is as right as 500.
+/// Where the journal of ext4 meets the error too, the disk is read-only until it is mounted anew: 507 is as right as
+/// 500.
 #[test]
 fn an_error_that_only_the_background_met_is_not_acknowledged() {
     const HALF: usize = 1 << 20;

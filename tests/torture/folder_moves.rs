@@ -14,8 +14,8 @@ fn listed(session: &mut Client) -> Vec<String> {
         .collect()
 }
 
-/// A server and a hand move the same folders, beside listings: each listing has what stays, in order; at rest it is what lies in the
-/// directory, where each folder is once, whole.
+/// A server and a hand move the same folders, beside listings: each listing has what stays, in order; at rest it is
+/// what lies in the directory, where each folder is once, whole.
 #[test]
 fn folders_moved_by_hand_and_by_the_server_at_once_are_listed_as_they_are() {
     let mut dice = Random::with_seed(seed("folders moved by two"));

@@ -1,6 +1,6 @@
-//! Clients that write and remove keys in the same few folders, which are made and removed all the time, while others list
-//! them: every answer is what the one writer of a key must hear, every listing has the keys that stay, and at the end there
-//! is no key too many and no folder without one.
+//! Clients that write and remove keys in the same few folders, which are made and removed all the time, while others
+//! list them: every answer is what the one writer of a key must hear, every listing has the keys that stay, and at the
+//! end there is no key too many and no folder without one.
 //!
 //! `DATA_SERVER_TORTURE_SEED=N tests/run --test torture folders` draws the same requests again.
 
@@ -87,8 +87,8 @@ fn list(server: &TestServer, done: &Done) -> Result<usize, String> {
     Ok(listings)
 }
 
-/// Plays for so many requests of each client, and for as long as `meanwhile` takes: how many requests and listings were made, or
-/// the first thing that is wrong.
+/// Plays for so many requests of each client, and for as long as `meanwhile` takes: how many requests and listings were
+/// made, or the first thing that is wrong.
 fn play(
     server: &TestServer,
     dice: &mut Random,

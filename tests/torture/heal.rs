@@ -1,6 +1,6 @@
-//! A disk that does not take the data of values for some seconds, and then is well again, while it takes all else: the kernel drops
-//! what it could not write, tells that once, and has nothing to write any more. All that was acknowledged is there
-//! nonetheless, read from the disk.
+//! A disk that does not take the data of values for some seconds, and then is well again, while it takes all else: the
+//! kernel drops what it could not write, tells that once, and has nothing to write any more. All that was acknowledged
+//! is there nonetheless, read from the disk.
 
 use crate::disk::{Disk, Kind, place};
 use crate::journal::SMALL;

@@ -1,5 +1,6 @@
-//! The journal of `--durability disk` at its own weak moments: power that is cut during a checkpoint, during a replay, and on a full
-//! disk; and a server that is killed at each of its system calls, in turn, while it writes the journal, ends, or replays.
+//! The journal of `--durability disk` at its own weak moments: power that is cut during a checkpoint, during a replay,
+//! and on a full disk; and a server that is killed at each of its system calls, in turn, while it writes the journal,
+//! ends, or replays.
 
 use std::io::Write;
 
@@ -158,7 +159,8 @@ fn a_server_killed_on_a_full_disk_serves_again() {
     });
 }
 
-/// Tries with a kill at each n-th call of each kind, until there was none: then `survives` says so. How many kills there were.
+/// Tries with a kill at each n-th call of each kind, until there was none: then `survives` says so. How many kills
+/// there were.
 fn at_each_call(survives: impl Fn(Launch, &str) -> bool) -> usize {
     let mut kills = 0;
     for call in CALLS.split(' ') {
@@ -174,8 +176,8 @@ fn at_each_call(survives: impl Fn(Launch, &str) -> bool) -> usize {
     kills
 }
 
-/// The server writes the same changes each time and is killed at the n-th call of each kind, also in the checkpoint of its end. What
-/// it acknowledged is there after the next start, which reads its journal as after a cut of power.
+/// The server writes the same changes each time and is killed at the n-th call of each kind, also in the checkpoint of
+/// its end. What it acknowledged is there after the next start, which reads its journal as after a cut of power.
 #[test]
 fn a_server_killed_at_any_call_for_the_journal_has_what_it_acknowledged() {
     let what = "kills at each call for the journal";
@@ -198,7 +200,8 @@ fn a_server_killed_at_any_call_for_the_journal_has_what_it_acknowledged() {
     assert!(kills > 12, "{kills} kills");
 }
 
-/// The files lack what the journal has, as after a cut of power, and the server is killed at the n-th call of the replay.
+/// The files lack what the journal has, as after a cut of power, and the server is killed at the n-th call of the
+/// replay.
 #[test]
 fn a_replay_killed_at_any_call_is_made_good_by_the_next_start() {
     let what = "kills at each call of a replay";
@@ -279,7 +282,8 @@ impl Known {
     }
 }
 
-/// The disk need not know yet what a hand has removed or replaced shortly before: that does not keep out what was acknowledged after it.
+/// The disk need not know yet what a hand has removed or replaced shortly before: that does not keep out what was
+/// acknowledged after it.
 #[test]
 fn what_a_hand_did_shortly_before_keeps_no_acknowledged_value_out() {
     let what = "changes by hand before a cut of power";

@@ -1,8 +1,9 @@
 //! What each key was asked to hold: the judge of every answer, and of what is there after a fault.
 //!
-//! A key has one writer, which waits for each answer, so its changes have one order and a number each. A value tells which write of which
-//! key it is, all of it, so that a torn or mixed one shows. A reader notes the last change that was acknowledged before it asks, the
-//! floor: what it meets is that change or a later one. Nothing here knows how the server works.
+//! A key has one writer, which waits for each answer, so its changes have one order and a number each. A value tells
+//! which write of which key it is, all of it, so that a torn or mixed one shows. A reader notes the last change that
+//! was acknowledged before it asks, the floor: what it meets is that change or a later one. Nothing here knows how the
+//! server works.
 
 use std::fmt;
 

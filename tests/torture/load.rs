@@ -1,5 +1,5 @@
-//! The load that crashes, power cuts and faults meet: clients that write, replace, delete, swap and read, each with keys
-//! of its own, and judge every answer at once; and the look at what is left.
+//! The load that crashes, power cuts and faults meet: clients that write, replace, delete, swap and read, each with
+//! keys of its own, and judge every answer at once; and the look at what is left.
 
 mod change;
 mod worker;
@@ -177,7 +177,8 @@ impl Load {
         })
     }
 
-    /// With nothing under way: reads every key, and goes on from what it holds. Of `files`, each is a key that holds a value.
+    /// With nothing under way: reads every key, and goes on from what it holds. Of `files`, each is a key that holds a
+    /// value.
     pub(crate) fn verify(&mut self, addr: SocketAddr, files: &[String]) -> Result<(), Finding> {
         let mut client = Client::new(addr);
         for ledger in self.ledgers() {
@@ -200,7 +201,8 @@ impl Load {
         }
     }
 
-    /// After a fault that may cost anything: reads every key and counts what became of it; removes what is wrong, to go on from there.
+    /// After a fault that may cost anything: reads every key and counts what became of it; removes what is wrong, to go
+    /// on from there.
     pub(crate) fn look(&mut self, server: &TestServer) -> Tally {
         let (mut tally, mut client) = (Tally::default(), Client::new(server.addr));
         for ledger in self.ledgers() {

@@ -1,5 +1,5 @@
-//! Values and folders that move all the time, while values are written and removed, the server is killed, or power is cut: what was
-//! acknowledged is under one of the two names of a move, all of it, and nothing under the other.
+//! Values and folders that move all the time, while values are written and removed, the server is killed, or power is
+//! cut: what was acknowledged is under one of the two names of a move, all of it, and nothing under the other.
 //!
 //! `DATA_SERVER_TORTURE_SEED=N tests/run --test torture moves` draws the same requests again.
 
@@ -129,8 +129,8 @@ impl Tree {
         }
     }
 
-    /// Asks for the next change, over a connection of its own; where that moved something. `None` where there is no answer, or the
-    /// server or the disk fails.
+    /// Asks for the next change, over a connection of its own; where that moved something. `None` where there is no
+    /// answer, or the server or the disk fails.
     fn ask(&mut self, raw: &mut Raw, dice: &mut Random) -> Option<String> {
         loop {
             let ask = self.next(dice);

@@ -1,8 +1,8 @@
 //! Hostile input: sound and unsound requests, mutated at random and sent as raw bytes, each on a connection of its own.
 //!
-//! Held against them: every answer is one of a server that is well, nothing hangs, a canary key keeps its value, nothing
-//! appears beside the data directory, and the server's memory, descriptors and log stay as they were. The seed is printed;
-//! an input is made of nothing but the seed and its number.
+//! Held against them: every answer is one of a server that is well, nothing hangs, a canary key keeps its value,
+//! nothing appears beside the data directory, and the server's memory, descriptors and log stay as they were. The seed
+//! is printed; an input is made of nothing but the seed and its number.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -15,7 +15,8 @@ use crate::prelude::*;
 const BATCH: u64 = 64;
 const SENDERS: u64 = 4;
 
-/// How long a connection may live that its client has finished: far above what the server needs, far below its timeouts.
+/// How long a connection may live that its client has finished: far above what the server needs, far below its
+/// timeouts.
 const LIMIT: Duration = Duration::from_secs(8);
 
 /// How much memory may grow, in KiB.

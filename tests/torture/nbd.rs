@@ -15,8 +15,8 @@ pub(crate) enum Weakness {
     LyingCache,
     /// Writes, or reads, fail with EIO while they are told to; so many of a hundred.
     Errors { percent: u8 },
-    /// Writes of blocks that have [`BAD`] in them fail with EIO while they are told to: of values, not of what the file system
-    /// records of them.
+    /// Writes of blocks that have [`BAD`] in them fail with EIO while they are told to: of values, not of what the file
+    /// system records of them.
     Data,
     /// Each read takes 20 ms.
     SlowReads,
@@ -154,8 +154,8 @@ impl Disk for Nbd {
     }
 }
 
-/// Has the loop device of the file `shown` write no more at once than the layers below it write in one piece (1 MiB). Of a longer request
-/// that fails behind its first piece, the loop device reports success.
+/// Has the loop device of the file `shown` write no more at once than the layers below it write in one piece (1 MiB).
+/// Of a longer request that fails behind its first piece, the loop device reports success.
 fn write_in_one_piece(shown: &Path) -> Result<(), String> {
     let list = ["--noheadings", "--output", "NAME", "--associated"];
     let list = Command::new("losetup").args(list).arg(shown).output();

@@ -1,4 +1,5 @@
-//! A panic in a handler costs its connection, and nothing else: it is answered 500 where it can be, counted, and logged.
+//! A panic in a handler costs its connection, and nothing else: it is answered 500 where it can be, counted, and
+//! logged.
 //!
 //! The real binary panics by order of the environment, which only a debug build listens to.
 

@@ -30,8 +30,8 @@ fn losses_are_reported(what: &str, disk: Result<impl Disk, String>, of_names_alo
     find_out(&what, &mut disk, report, launch);
 }
 
-/// Cuts the power of the server that `launch` starts until the harness says that something is lost, or until the next server
-/// refuses to start on what is left.
+/// Cuts the power of the server that `launch` starts until the harness says that something is lost, or until the next
+/// server refuses to start on what is left.
 fn find_out(what: &str, disk: &mut impl Disk, mut report: Report, launch: impl Fn() -> Launch) {
     let mut refused = 0;
     while report.tally.losses() == 0 && refused == 0 && report.cuts < 5 {

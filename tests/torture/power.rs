@@ -1,8 +1,8 @@
 //! T2: power is cut under load on ext4, xfs and btrfs, again and again. With `--durability disk` all that was
 //! acknowledged is there afterwards; with `os` it is counted what is not.
 //!
-//! A cut falls among the writes, or right after the last one, when nothing later could have brought the names of earlier
-//! ones to the disk, or when a stranger has made the file system record some of it.
+//! A cut falls among the writes, or right after the last one, when nothing later could have brought the names of
+//! earlier ones to the disk, or when a stranger has made the file system record some of it.
 
 use std::fmt;
 
@@ -131,8 +131,8 @@ pub(crate) fn nothing_acknowledged_is_lost(what: &str, disk: Result<impl Disk, S
     counted!("{what}: {report}");
 }
 
-/// What `os` promises of a cut of power is that the server starts again, with no other names than those it was given, and serves.
-/// Losses are counted.
+/// What `os` promises of a cut of power is that the server starts again, with no other names than those it was given,
+/// and serves. Losses are counted.
 pub(crate) fn it_serves_again(
     what: &str,
     disk: Result<impl Disk, String>,

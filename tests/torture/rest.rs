@@ -1,4 +1,5 @@
-//! What a server at rest holds on to, and whether it lets go of what it had besides. `faults::planted` shows that a leak is found.
+//! What a server at rest holds on to, and whether it lets go of what it had besides. `faults::planted` shows that a
+//! leak is found.
 
 use crate::prelude::*;
 

@@ -1,5 +1,5 @@
-//! A resumable upload that is cut at every sixteenth of its length, by its client or by SIGKILL of the server, in parts and
-//! in one request: no offset that was answered is taken back, and the value is published whole.
+//! A resumable upload that is cut at every sixteenth of its length, by its client or by SIGKILL of the server, in parts
+//! and in one request: no offset that was answered is taken back, and the value is published whole.
 //!
 //! `DATA_SERVER_TORTURE_SEED=N tests/run --test torture resumable` draws the same cuts again.
 

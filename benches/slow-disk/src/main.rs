@@ -1,8 +1,8 @@
-//! A disk whose flush takes a known time: `slow-disk IMAGE DIRECTORY MICROSECONDS` mounts DIRECTORY, where the file `disk` has
-//! the bytes of IMAGE. A loop device on that file is the disk; `mount` beside this makes all of it.
+//! A disk whose flush takes a known time: `slow-disk IMAGE DIRECTORY MICROSECONDS` mounts DIRECTORY, where the file
+//! `disk` has the bytes of IMAGE. A loop device on that file is the disk; `mount` beside this makes all of it.
 //!
-//! Reads and writes go to IMAGE inside the kernel (passthrough of FUSE, Linux 6.9), so that the disk takes little CPU from what is
-//! measured. Each flush comes here and waits.
+//! Reads and writes go to IMAGE inside the kernel (passthrough of FUSE, Linux 6.9), so that the disk takes little CPU
+//! from what is measured. Each flush comes here and waits.
 
 use std::error::Error;
 use std::ffi::OsStr;

@@ -1,7 +1,8 @@
-//! The build script: a static binary gets a `memcmp` that compares words, in place of musl's, which compares single bytes.
+//! The build script: a static binary gets a `memcmp` that compares words, in place of musl's, which compares single
+//! bytes.
 //!
-//! HTTP/2 compares names and values of fields with those of its table, so a GET took two fifths more instructions than with another C
-//! library (docs/experiments.md).
+//! HTTP/2 compares names and values of fields with those of its table, so a GET took two fifths more instructions than
+//! with another C library (docs/experiments.md).
 
 fn main() {
     const SOURCE: &str = "src/assets/musl/memcmp.c";

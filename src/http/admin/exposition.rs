@@ -1,7 +1,8 @@
 //! The two text formats of Prometheus, 0.0.4 and `OpenMetrics` 1.0, of metrics.
 //!
-//! The name of a metric says its kind and its unit: `_total` ends a counter, `_seconds` and `_bytes` are the units. `OpenMetrics` declares
-//! a counter without `_total`, and has units and an end mark. Nothing is escaped: clients choose no text in here.
+//! The name of a metric says its kind and its unit: `_total` ends a counter, `_seconds` and `_bytes` are the units.
+//! `OpenMetrics` declares a counter without `_total`, and has units and an end mark. Nothing is escaped: clients choose
+//! no text in here.
 
 use std::fmt::{Display, Write as _};
 

@@ -1,7 +1,7 @@
 //! The readiness of the store, as its last probe found it.
 //!
-//! The store is probed on the disk threads, never on a reactor, at most once a second whatever the number of requests, and by one
-//! probe at a time: one thread waits for a disk that does not answer, not one for each request.
+//! The store is probed on the disk threads, never on a reactor, at most once a second whatever the number of requests,
+//! and by one probe at a time: one thread waits for a disk that does not answer, not one for each request.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,8 @@ pub type Readiness = Result<String, String>;
 #[derive(Default)]
 pub struct ReadinessProbe {
     state: Mutex<ProbeState>,
-    /// Bytes free for values, as the last probe found, where the store can report it. A reader waits for no probe under way.
+    /// Bytes free for values, as the last probe found, where the store can report it. A reader waits for no probe under
+    /// way.
     pub free: parking_lot::Mutex<Option<u64>>,
 }
 
@@ -39,8 +40,8 @@ struct ProbeState {
 }
 
 impl ReadinessProbe {
-    /// Returns ready if the directory is still where it was opened and, unless it is only read, takes values. A scrape sends no request
-    /// to an S3 store: requests cost, and the scrape counts them.
+    /// Returns ready if the directory is still where it was opened and, unless it is only read, takes values. A scrape
+    /// sends no request to an S3 store: requests cost, and the scrape counts them.
     pub async fn readiness(&self, store: &Store, is_scrape: bool) -> Readiness {
         let mut state = self.state.lock().await;
         let costs = is_scrape && matches!(store, Store::S3(_));
@@ -68,8 +69,8 @@ impl ReadinessProbe {
     }
 }
 
-/// The readiness by the answer of the store. A full disk does not end readiness: otherwise one client that fills the disk would
-/// stop the reads of all others.
+/// The readiness by the answer of the store. A full disk does not end readiness: otherwise one client that fills the
+/// disk would stop the reads of all others.
 fn judge(store: &Store, answer: Result<Option<Free>, Error>) -> Readiness {
     match answer {
         Err(Error::Displaced(reason)) => Err(reason.to_string()),

@@ -1,8 +1,9 @@
 //! All metrics of the server: their names, their help, and their values, from the counters that each thread keeps.
 //!
-//! Metrics that show how load is spread have a label for the reactor. All others are sums, made at each scrape. No label has a
-//! value or a name that a client can choose. A directory has uploads, the cache, listings, publishing and the journal. An S3 store has
-//! the requests to it by their status, its connections, and the writes whose response was lost.
+//! Metrics that show how load is spread have a label for the reactor. All others are sums, made at each scrape. No
+//! label has a value or a name that a client can choose. A directory has uploads, the cache, listings, publishing and
+//! the journal. An S3 store has the requests to it by their status, its connections, and the writes whose response was
+//! lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -119,8 +120,8 @@ impl Admin {
     }
 }
 
-/// The requests of each reactor, method and class of status. Combinations that have not happened are left out, so that the
-/// metrics of many reactors stay readable.
+/// The requests of each reactor, method and class of status. Combinations that have not happened are left out, so that
+/// the metrics of many reactors stay readable.
 fn requests(reactors: &[Arc<ReactorCounters>], mut to: Samples<'_>) {
     for (index, reactor) in reactors.iter().enumerate() {
         for (method, counters) in Method::NAMES.into_iter().zip(&reactor.requests) {

@@ -1,6 +1,7 @@
 //! The server's own pages, under `/-/`: their names, and their texts.
 //!
-//! The pages show the state of the server, and change nothing. No page reads a value, and no key has the path of a page.
+//! The pages show the state of the server, and change nothing. No page reads a value, and no key has the path of a
+//! page.
 
 mod exposition;
 mod health;

@@ -1,8 +1,9 @@
-//! Archives: the values below a folder, or a selection of them, as one tar or zip, and the values that a tar becomes; what requests ask
-//! for, and what is answered. Pure; [`pack`] makes an archive as fast as its client takes it, and [`unpack`] stores the members of one as
-//! they arrive.
+//! Archives: the values below a folder, or a selection of them, as one tar or zip, and the values that a tar becomes;
+//! what requests ask for, and what is answered. Pure; [`pack`] makes an archive as fast as its client takes it, and
+//! [`unpack`] stores the members of one as they arrive.
 //!
-//! An archive is no snapshot of its folder: each value in it is whole and of one version, and they may be of different moments.
+//! An archive is no snapshot of its folder: each value in it is whole and of one version, and they may be of different
+//! moments.
 
 pub mod pack;
 pub mod tar;
@@ -107,7 +108,8 @@ pub struct ArchiveRequest {
     pub format: ArchiveFormat,
     /// The first page of the keys. Its prefix is the name of the folder with the `/` at its end; empty for the root.
     pub page: Page,
-    /// What the archive has alone, if it is not of all: the names of values and folders without that of this folder, in their order.
+    /// What the archive has alone, if it is not of all: the names of values and folders without that of this folder, in
+    /// their order.
     pub selected: Option<Vec<Box<str>>>,
 }
 
@@ -124,7 +126,8 @@ pub const FILES: &str = "files";
 /// The most names of a selection: each may be a key of its own, which takes a look into the store.
 const MOST: usize = 1000;
 
-/// The names of values and folders below `folder` that the query selects, if it selects some: each once, in their order.
+/// The names of values and folders below `folder` that the query selects, if it selects some: each once, in their
+/// order.
 pub fn selected(query: Option<&str>, folder: &str) -> Result<Option<Vec<Box<str>>>, BadKey> {
     let mut all: Vec<Box<str>> = Vec::new();
     for pair in query.unwrap_or_default().split('&') {
@@ -163,7 +166,8 @@ pub struct UnpackRequest {
 }
 
 impl UnpackRequest {
-    /// The request with these `headers`. A field that the server would have to ignore, though it says something of the values, is refused.
+    /// The request with these `headers`. A field that the server would have to ignore, though it says something of the
+    /// values, is refused.
     pub fn of(
         format: ArchiveFormat,
         folder: String,

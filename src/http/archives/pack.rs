@@ -1,9 +1,9 @@
 //! GET of an archive: the values below a folder, in the order of their keys, each opened when its turn comes.
 //!
-//! At most one value is open, and in memory are a page of keys, one piece of the archive and, for a zip, the directory that ends it: its
-//! bytes are reserved before the first byte is sent, from the share of this reactor. A value that was removed since the keys were listed is
-//! left out. One that cannot be read, or that the client may no longer read, ends the archive before its end, and so its body, and so does
-//! a folder that cannot be read: no client takes it for whole.
+//! At most one value is open, and in memory are a page of keys, one piece of the archive and, for a zip, the directory
+//! that ends it: its bytes are reserved before the first byte is sent, from the share of this reactor. A value that was
+//! removed since the keys were listed is left out. One that cannot be read, or that the client may no longer read, ends
+//! the archive before its end, and so its body, and so does a folder that cannot be read: no client takes it for whole.
 
 use std::future::{poll_fn, ready};
 use std::rc::Rc;
@@ -89,7 +89,8 @@ pub async fn archive(request: &RequestContext, asked: ArchiveRequest) -> Result<
     })
 }
 
-/// True for the folder of a client that may list all of it, if it is there, and of another if there is something that it may list.
+/// True for the folder of a client that may list all of it, if it is there, and of another if there is something that
+/// it may list.
 async fn is_there(service: &Service, page: &Page) -> Result<bool, Refusal> {
     let Service { store, reactor, .. } = service;
     let Some(folder) = page.prefix.strip_suffix('/') else {
@@ -135,8 +136,8 @@ struct Packer {
 }
 
 impl Packer {
-    /// Sends the archive, and where that fails what says so inside of it, for a program behind a pipe sees no more: readers of tars take an
-    /// end between two members for the end. A zip that breaks off has no directory.
+    /// Sends the archive, and where that fails what says so inside of it, for a program behind a pipe sees no more:
+    /// readers of tars take an end between two members for the end. A zip that breaks off has no directory.
     async fn pack(mut self) -> Result<(), Refusal> {
         let packed = self.send_all().await;
         if packed.is_err() && self.has_begun && self.zip.is_none() {
@@ -212,8 +213,8 @@ impl Packer {
         Some(format!("{}{}", self.page.prefix, names.get(number)?))
     }
 
-    /// The next keys behind this place that the client may read; `None` at the end. Fails where the server may not read all that it has
-    /// found.
+    /// The next keys behind this place that the client may read; `None` at the end. Fails where the server may not read
+    /// all that it has found.
     async fn list(&self, place: &mut Place) -> Result<Option<Vec<Key<'static>>>, Refusal> {
         let principal = self.principal.as_deref();
         let may_read = |key: &Key<'_>| principal.is_none_or(|it| it.may_read(key.as_str()));
@@ -246,8 +247,8 @@ impl Packer {
         Ok(Some(keys.filter(may_read).collect()))
     }
 
-    /// Opens the value of `key`, if the client may still read it: its length, the second in which it was written, and its bytes. `None`
-    /// where there is no value.
+    /// Opens the value of `key`, if the client may still read it: its length, the second in which it was written, and
+    /// its bytes. `None` where there is no value.
     async fn open(&self, key: &Key<'_>) -> Result<Option<(u64, u64, Content)>, Refusal> {
         if let Some(client) = &self.principal {
             let client = client.by_now()?;

@@ -1,9 +1,9 @@
-//! The tar format, by the headers of the crate `tar`: ustar, with records of pax for names that it has no room for; read also with the long
-//! names of GNU.
+//! The tar format, by the headers of the crate `tar`: ustar, with records of pax for names that it has no room for;
+//! read also with the long names of GNU.
 //!
-//! [`TarReader`] takes a tar as its bytes arrive, and holds one frame of the body and the names before one member, whatever a tar says
-//! of its lengths. (The readers of crates take a name of any length into memory, and stop at attributes that hold a line break:
-//! docs/experiments.md.)
+//! [`TarReader`] takes a tar as its bytes arrive, and holds one frame of the body and the names before one member,
+//! whatever a tar says of its lengths. (The readers of crates take a name of any length into memory, and stop at
+//! attributes that hold a line break: docs/experiments.md.)
 
 use bytes::{Bytes, BytesMut};
 use tar::{Builder, EntryType, Header};
@@ -80,7 +80,8 @@ pub fn end_mark() -> Vec<Bytes> {
     vec![Bytes::from_static(&[0; 2 * BLOCK])]
 }
 
-/// Appends the header of records that do not come, between two members: every reader says that the tar is cut off, and makes no file.
+/// Appends the header of records that do not come, between two members: every reader says that the tar is cut off, and
+/// makes no file.
 pub fn break_off(out: &mut BytesMut) {
     let name = b"broken-off";
     let mut header = Header::new_ustar();
@@ -133,7 +134,8 @@ impl<'b, F: Frames> TarReader<'b, F> {
         }
     }
 
-    /// The next member that is no folder; `None` at the end of the tar, and of the body. Skips what was not taken of the one before.
+    /// The next member that is no folder; `None` at the end of the tar, and of the body. Skips what was not taken of
+    /// the one before.
     pub async fn next(&mut self) -> Result<Option<Member>, Refusal> {
         // What records say of the member behind them.
         let (mut name, mut len, mut sparse) = (None, None, None);
@@ -266,8 +268,8 @@ fn record(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((&record[..equals], &record[equals + 1..], &text[len..]))
 }
 
-/// The length of the data behind a header; `None` where it is malformed. The crate `tar` takes a negative number for one of 64 bits, and
-/// refuses a field of zero bytes, which GNU tar writes for a label and all programs read as 0.
+/// The length of the data behind a header; `None` where it is malformed. The crate `tar` takes a negative number for
+/// one of 64 bits, and refuses a field of zero bytes, which GNU tar writes for a label and all programs read as 0.
 fn size(header: &Header) -> Option<u64> {
     let field = &header.as_old().size;
     if let [0x80, digits @ ..] = field {
@@ -291,7 +293,8 @@ fn file_len(len: Option<u64>) -> Option<u64> {
     len.filter(|&len| len < TOO_LONG)
 }
 
-/// True for what GNU tar writes beside the members: the label of an archive (`--label`), and the names in a folder (`--incremental`).
+/// True for what GNU tar writes beside the members: the label of an archive (`--label`), and the names in a folder
+/// (`--incremental`).
 fn is_remark(kind: EntryType) -> bool {
     matches!(kind.as_byte(), b'V' | b'D')
 }

@@ -1,7 +1,9 @@
-//! PUT of an archive: the members of a tar are received one after the other, each becomes a value as a PUT would store it.
+//! PUT of an archive: the members of a tar are received one after the other, each becomes a value as a PUT would store
+//! it.
 //!
-//! Short values are published together: while the publisher takes some, the next ones arrive. Nothing is stored of a member that is
-//! truncated or refused. The first one that is refused ends the archive: what came before it is stored, and the response counts that.
+//! Short values are published together: while the publisher takes some, the next ones arrive. Nothing is stored of a
+//! member that is truncated or refused. The first one that is refused ends the archive: what came before it is stored,
+//! and the response counts that.
 
 use std::collections::HashSet;
 use std::future::poll_fn;
@@ -25,7 +27,8 @@ use crate::http::values::put::receive_part;
 use crate::store::bounds::Together;
 use crate::store::{BadKey, Key, MAX_LEN, Preconditions, Published, StagingQuota, Store};
 
-/// The most values that are published at once. Each that goes to an S3 store has one of its connections, which others need too.
+/// The most values that are published at once. Each that goes to an S3 store has one of its connections, which others
+/// need too.
 const MOST_AT_ONCE: usize = 256;
 const MOST_AT_ONCE_S3: usize = 8;
 
@@ -169,8 +172,9 @@ impl Unpacking<'_> {
         Ok(())
     }
 
-    /// What `future` becomes, while values are published; `None` once the archive is halted. A publishing has a place in the queue of the
-    /// publisher, or a connection, which it would keep from all others if a client that sends nothing could stop it.
+    /// What `future` becomes, while values are published; `None` once the archive is halted. A publishing has a place
+    /// in the queue of the publisher, or a connection, which it would keep from all others if a client that sends
+    /// nothing could stop it.
     async fn meanwhile<T>(&mut self, future: impl Future<Output = T>) -> Option<T> {
         let mut future = pin!(future);
         poll_fn(|cx| {

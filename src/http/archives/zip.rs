@@ -1,10 +1,13 @@
-//! The records of a zip (APPNOTE 6.3), for values that are sent as they are read: the sum of a value follows it, in a data descriptor.
+//! The records of a zip (APPNOTE 6.3), for values that are sent as they are read: the sum of a value follows it, in a
+//! data descriptor.
 //!
-//! Values are not compressed, but in the blocks of deflate for that (RFC 1951, section 3.2.4): programs that read a zip as a stream, such as
-//! those in Java, find the end of a member by its blocks, and refuse one that is stored without them and whose length follows it.
+//! Values are not compressed, but in the blocks of deflate for that (RFC 1951, section 3.2.4): programs that read a zip
+//! as a stream, such as those in Java, find the end of a member by its blocks, and refuse one that is stored without
+//! them and whose length follows it.
 //!
-//! The crates that write zips keep more than the directory of each member until the end, or change names that another system could not have
-//! (docs/experiments.md). Here the directory is kept as it will be sent. Times are in UTC. Pure: knows no value and no socket.
+//! The crates that write zips keep more than the directory of each member until the end, or change names that another
+//! system could not have (docs/experiments.md). Here the directory is kept as it will be sent. Times are in UTC. Pure:
+//! knows no value and no socket.
 
 use std::borrow::Cow;
 use std::mem;
@@ -125,7 +128,8 @@ impl Zip {
         self.records = out;
     }
 
-    /// Appends what the header of the member and its record in the directory have in common, with the fields of only one as its `own`.
+    /// Appends what the header of the member and its record in the directory have in common, with the fields of only
+    /// one as its `own`.
     fn describe(&self, out: &mut BytesMut, sum: u64, lens: [u64; 2], own: &[u64], long: &[u64]) {
         let (mut needs, mut extra, long_len) = (VERSION, 9, 8 * long.len() as u64);
         if long_len > 0 {
@@ -167,8 +171,8 @@ fn packed(len: u64) -> u64 {
     len + BLOCK_HEAD * len.div_ceil(BLOCK).max(1)
 }
 
-/// The `name` of a key, as one that no program unpacks outside of its folder: programs of Windows take a `\` for a `/`, and a letter with a
-/// `:` for a drive. Such a name has `_` in the place of each; others stay as they are.
+/// The `name` of a key, as one that no program unpacks outside of its folder: programs of Windows take a `\` for a `/`,
+/// and a letter with a `:` for a drive. Such a name has `_` in the place of each; others stay as they are.
 fn inside(name: &str) -> Cow<'_, str> {
     let has_drive = name.get(1..2) == Some(":") && name.starts_with(|c: char| c.is_alphabetic());
     let leads_up = name.split(['/', '\\']).any(|segment| segment == "..");

@@ -1,8 +1,8 @@
 //! Authorization: the rights that an operation needs. The [`Principal`] decides.
 //!
-//! Rights are decided by names alone, never by the state of the store. An operation that is allowed in part is narrowed to that part: a
-//! PUT without the right to replace, to keys that have no value; a listing, to the keys that may be listed. Keys that only the
-//! execution finds, in forms and in resumed uploads, are decided there.
+//! Rights are decided by names alone, never by the state of the store. An operation that is allowed in part is narrowed
+//! to that part: a PUT without the right to replace, to keys that have no value; a listing, to the keys that may be
+//! listed. Keys that only the execution finds, in forms and in resumed uploads, are decided there.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -114,13 +114,15 @@ impl Principal {
         self.need(Right::Read, key)
     }
 
-    /// True where the client may read the value of `key`, which its request does not name: a signed link is for the key that it names.
+    /// True where the client may read the value of `key`, which its request does not name: a signed link is for the key
+    /// that it names.
     pub fn may_read(&self, key: &str) -> bool {
         let by_link = matches!(self.by, AuthMethod::Link { .. });
         !by_link && self.subject.grant.allows(Right::Read, key)
     }
 
-    /// Narrows a MOVE or COPY: at the source it is a GET and, if that loses its value, a DELETE, and at the destination a PUT.
+    /// Narrows a MOVE or COPY: at the source it is a GET and, if that loses its value, a DELETE, and at the destination
+    /// a PUT.
     pub fn permit_move(&self, request: &mut MoveRequest) -> Result<(), Refusal> {
         let from = request.from.as_str();
         self.need(Right::Read, from)?;

@@ -1,9 +1,11 @@
-//! The credentials of a request: the field Authorization (RFC 9110, section 11.6.2), and the query of a signed link (`expires`, `by`,
-//! `signature`, and `max` for a PUT). And the principal that a connection keeps. The guard verifies credentials.
+//! The credentials of a request: the field Authorization (RFC 9110, section 11.6.2), and the query of a signed link
+//! (`expires`, `by`, `signature`, and `max` for a PUT). And the principal that a connection keeps. The guard verifies
+//! credentials.
 //!
-//! A query with a `signature` is a signed link; a parameter of a link that is repeated makes it invalid. Other parameters are ignored: mail
-//! and chat programs add theirs to each link, and the signature does not depend on them. The same credentials are verified once for a
-//! connection. The result ends with its policy, and with its subject or certificate. No text of a credential is in `Debug` output.
+//! A query with a `signature` is a signed link; a parameter of a link that is repeated makes it invalid. Other
+//! parameters are ignored: mail and chat programs add theirs to each link, and the signature does not depend on them.
+//! The same credentials are verified once for a connection. The result ends with its policy, and with its subject or
+//! certificate. No text of a credential is in `Debug` output.
 
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::{Flag, Kind};
@@ -261,8 +263,9 @@ impl AuthCache {
         certificate.flat_map(|certificate| certificate.names.iter().map(String::as_str))
     }
 
-    /// The principal that the `presented` field proved before, by the same policy. Other credentials end it, and a password counts for the
-    /// client that sent it: several may share the connection of a proxy, and would guess by what is let through.
+    /// The principal that the `presented` field proved before, by the same policy. Other credentials end it, and a
+    /// password counts for the client that sent it: several may share the connection of a proxy, and would guess by
+    /// what is let through.
     pub fn kept(&self, presented: &Presented<'_>) -> Option<Rc<Principal>> {
         let mut cached = self.kept.borrow_mut();
         let kept = cached.as_ref()?;

@@ -1,7 +1,8 @@
 //! The guard: authenticates the client of a request, and decides by its head alone what that client may do.
 //!
-//! Promises that each request is decided by one policy, that a client without the right to read a key gets the same response whether
-//! the key is there or not, and that a client which fails too often has to wait. Without `--access` each client may do everything.
+//! Promises that each request is decided by one policy, that a client without the right to read a key gets the same
+//! response whether the key is there or not, and that a client which fails too often has to wait. Without `--access`
+//! each client may do everything.
 
 pub mod authorize;
 pub mod credentials;
@@ -147,7 +148,8 @@ impl Guard {
         followed
     }
 
-    /// The subject whose name the field Authorization gives. Other names are not logged: people type their password there, too.
+    /// The subject whose name the field Authorization gives. Other names are not logged: people type their password
+    /// there, too.
     pub fn tried(&self, headers: &HeaderMap) -> Option<Box<str>> {
         let field = only(headers, &AUTHORIZATION)?;
         let Some(Credentials::Password(pair)) = credentials(field.as_bytes()) else {
@@ -203,8 +205,8 @@ impl Guard {
         })
     }
 
-    /// The evidence of a name and a password that needs no long check: of a token in place of the password, or of a password that
-    /// `source` proved a short while ago.
+    /// The evidence of a name and a password that needs no long check: of a token in place of the password, or of a
+    /// password that `source` proved a short while ago.
     fn known_evidence(
         &self,
         policy: &Policy,

@@ -1,5 +1,5 @@
-//! Requests for links to share: a POST to `/key?share=1h` asks for a signed link by which others may read the value of this key for that
-//! time. Pure; [`sign`](super::sign) answers it.
+//! Requests for links to share: a POST to `/key?share=1h` asks for a signed link by which others may read the value of
+//! this key for that time. Pure; [`sign`](super::sign) answers it.
 //!
 //! The address of a link has the names by which the client asked, and only the client gets it.
 
@@ -102,7 +102,8 @@ pub fn lasts(query: Option<&str>) -> Result<Option<Duration>, BadShare> {
     Ok(lasts)
 }
 
-/// The address at which the client has this server; a proxy says how it was asked. `None` where the client names no host.
+/// The address at which the client has this server; a proxy says how it was asked. `None` where the client names no
+/// host.
 fn base(head: &Parts, client: Client, config: &ServiceConfig) -> Option<String> {
     let headers = &head.headers;
     let hosts = &config.allowed.hosts;

@@ -1,7 +1,8 @@
 //! The signing of links to share, by the link key of the client's subject.
 //!
-//! Promises that a link is for no more than its client may do at this moment, and lasts no longer than its link key allows and its
-//! client's subject counts. One who has only a link gets none: a link is no credential of a POST. No secret leaves the policy.
+//! Promises that a link is for no more than its client may do at this moment, and lasts no longer than its link key
+//! allows and its client's subject counts. One who has only a link gets none: a link is no credential of a POST. No
+//! secret leaves the policy.
 
 use std::time::{Duration, SystemTime};
 
@@ -68,8 +69,8 @@ fn signed(
     })
 }
 
-/// What comes of a request by `subject` for the link of this `query`, if it has the rights to it: the name of the link key, and the time
-/// that the link lasts.
+/// What comes of a request by `subject` for the link of this `query`, if it has the rights to it: the name of the link
+/// key, and the time that the link lasts.
 pub fn explain_share(
     policy: &Policy,
     subject: &Subject,

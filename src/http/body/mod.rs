@@ -1,9 +1,9 @@
-//! Bodies: how those of requests come, and what those of responses are made of. Here: the content of a response's body, and the
-//! chunks that hyper gets of it.
+//! Bodies: how those of requests come, and what those of responses are made of. Here: the content of a response's body,
+//! and the chunks that hyper gets of it.
 //!
-//! A chunk is bytes, or a hole: the connection sends a region of a file in its place. hyper counts and orders the bytes of a hole like
-//! any others, and never looks at them; the connection finds the hole among what it is to write ([`is_hole`]), and sends the region in
-//! its place that waits in the connection's state.
+//! A chunk is bytes, or a hole: the connection sends a region of a file in its place. hyper counts and orders the bytes
+//! of a hole like any others, and never looks at them; the connection finds the hole among what it is to write
+//! ([`is_hole`]), and sends the region in its place that waits in the connection's state.
 
 pub mod request;
 pub mod response;

@@ -1,9 +1,9 @@
 //! The body of a request as it arrives: counted, held to the limit, never complete when truncated.
 //!
-//! A body comes in frames from hyper or from a stream of HTTP/2, or, when it is large, from the socket itself ([`BodySource`]),
-//! which counts what it moves. Bytes taken from a stream are added to its flow-control window (RFC 9113, section 6.9), so unread
-//! bytes never exceed the windows. A body is complete only when the client has ended its side. A [`Stream`] also sends the head of the
-//! response, whose body the connection sends.
+//! A body comes in frames from hyper or from a stream of HTTP/2, or, when it is large, from the socket itself
+//! ([`BodySource`]), which counts what it moves. Bytes taken from a stream are added to its flow-control window (RFC
+//! 9113, section 6.9), so unread bytes never exceed the windows. A body is complete only when the client has ended its
+//! side. A [`Stream`] also sends the head of the response, whose body the connection sends.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -24,7 +24,8 @@ use crate::http::head::syntax::number;
 use crate::http::refusal::Refusal;
 use crate::store::{self, BodySource};
 
-/// The most that is received of a body which is not used, in bytes. Where there is more, the connection ends with the response.
+/// The most that is received of a body which is not used, in bytes. Where there is more, the connection ends with the
+/// response.
 const MOST_IGNORED: u64 = 64 << 10;
 
 /// The body of a request that has just arrived, by what brings it.
@@ -160,7 +161,8 @@ impl<'a> Received<'a> {
         frame
     }
 
-    /// Receives a body that is not used, if it is short, so that the connection can go on. Returns true where it is not empty.
+    /// Receives a body that is not used, if it is short, so that the connection can go on. Returns true where it is not
+    /// empty.
     pub async fn ignore(&mut self) -> Result<bool, Refusal> {
         if self.body.len().is_some_and(|len| len > MOST_IGNORED) {
             return Ok(true);

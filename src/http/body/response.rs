@@ -1,7 +1,7 @@
 //! The body of a response: its content, and the request, which ends with it.
 //!
-//! hyper takes it in [`Chunk`]s, a stream of HTTP/2 in [`Piece`]s. No byte of a long file passes through the memory of this process.
-//! A body that cannot be read on ends early, after all that was read before has gone to the socket.
+//! hyper takes it in [`Chunk`]s, a stream of HTTP/2 in [`Piece`]s. No byte of a long file passes through the memory of
+//! this process. A body that cannot be read on ends early, after all that was read before has gone to the socket.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -94,8 +94,8 @@ impl HttpBody for Body {
     type Data = Chunk;
     type Error = store::Error;
 
-    /// hyper holds one piece at a time. An error waits until all pieces before it have gone to the socket: the client gets them, and
-    /// sees that the body was cut.
+    /// hyper holds one piece at a time. An error waits until all pieces before it have gone to the socket: the client
+    /// gets them, and sees that the body was cut.
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -1,7 +1,8 @@
 //! The sources of a response's body beside memory: a part of a file, and a value compressed by gzip.
 //!
-//! Each holds one piece at a time, whatever the value's size, and no thread while the client takes nothing. A window of a file is
-//! brought into memory on the disk threads before a reactor touches it; a value is compressed on the compute threads.
+//! Each holds one piece at a time, whatever the value's size, and no thread while the client takes nothing. A window of
+//! a file is brought into memory on the disk threads before a reactor touches it; a value is compressed on the compute
+//! threads.
 
 use std::io::Write;
 use std::ops::Range;

@@ -1,8 +1,8 @@
 //! The state of a connection, which its protocol and its loop share; below it, the record of the request under way.
 //!
-//! The service says when a request begins and ends, and how the connection is to end. The sides of the socket count the bytes that
-//! move, and say whether they wait for the peer. The time limits read both. The state stays on one reactor: plain cells. It decides no
-//! time limit.
+//! The service says when a request begins and ends, and how the connection is to end. The sides of the socket count the
+//! bytes that move, and say whether they wait for the peer. The time limits read both. The state stays on one reactor:
+//! plain cells. It decides no time limit.
 
 pub mod progress;
 pub mod record;
@@ -149,8 +149,8 @@ impl ConnectionState {
         self.record.begin_watching();
     }
 
-    /// Has the requests come by streams from now on. What was to close after its next response drains: that response is a stream's, and
-    /// others may follow on the way.
+    /// Has the requests come by streams from now on. What was to close after its next response drains: that response is
+    /// a stream's, and others may follow on the way.
     pub fn multiplex(&self) {
         if self.closing.replace(Closing::Open) != Closing::Open {
             self.drain();
@@ -184,7 +184,8 @@ impl ConnectionState {
             .set(self.closing.get().max(Closing::AfterResponse));
     }
 
-    /// Has the next response go out although the request's body is not read to its end, and the connection close after it.
+    /// Has the next response go out although the request's body is not read to its end, and the connection close after
+    /// it.
     pub fn leave_unread(&self) {
         self.closing.set(Closing::Unread);
     }
@@ -257,8 +258,8 @@ impl ConnectionState {
         }
     }
 
-    /// The chunk that hyper gets for `piece`: its bytes, or a hole that the connection fills. Then the next piece waits until this one has
-    /// been sent.
+    /// The chunk that hyper gets for `piece`: its bytes, or a hole that the connection fills. Then the next piece waits
+    /// until this one has been sent.
     pub fn chunk_of(&self, piece: Piece) -> Chunk {
         let region = match piece {
             Piece::Bytes(bytes) => return Chunk::Bytes(bytes),
@@ -273,8 +274,9 @@ impl ConnectionState {
         hole
     }
 
-    /// Stops waiting for the body of the request, so that the client gets a 408, and the connection ends: also with the response to a
-    /// body whose end comes in this turn. False if it is too late for that: the response has begun, or this was called before.
+    /// Stops waiting for the body of the request, so that the client gets a 408, and the connection ends: also with the
+    /// response to a body whose end comes in this turn. False if it is too late for that: the response has begun, or
+    /// this was called before.
     pub fn give_up_body(&self) -> bool {
         self.drain();
         let progress = &self.progress;
@@ -335,8 +337,8 @@ impl ConnectionState {
 mod tests {
     use super::*;
 
-    /// The end of a body may come in the turn in which it is given up: its response was the last that the connection could give, and
-    /// the next upload on it was a 408.
+    /// The end of a body may come in the turn in which it is given up: its response was the last that the connection
+    /// could give, and the next upload on it was a 408.
     #[test]
     fn a_connection_whose_body_was_given_up_ends_with_its_response() {
         let connection = ConnectionState::receiving(&Method::PUT);
@@ -346,7 +348,8 @@ mod tests {
         assert!(!connection.give_up_body(), "it was told before");
     }
 
-    /// The kernel waited 200 ms with each packet of such a connection for the bytes that were to end it, and its client heard of no end.
+    /// The kernel waited 200 ms with each packet of such a connection for the bytes that were to end it, and its client
+    /// heard of no end.
     #[test]
     fn a_connection_that_begins_streams_in_a_drain_drains_and_does_not_end_with_its_next_bytes() {
         let connection = ConnectionState::new(Arc::default());

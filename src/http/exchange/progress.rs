@@ -1,6 +1,7 @@
 //! The bytes of bodies that move on one connection or stream, and who waits for whom.
 //!
-//! Owns cells: the side of the socket or of a body that waits writes them, and the time limits read them. It decides no time limit.
+//! Owns cells: the side of the socket or of a body that waits writes them, and the time limits read them. It decides no
+//! time limit.
 
 use std::cell::{Cell, RefCell};
 use std::task::{Context, Poll, Waker};
@@ -52,7 +53,8 @@ impl Flush {
         self.holds_piece.set(true);
     }
 
-    /// Waits until hyper has no piece any more. After a flush hyper does not always ask for more: it relies on being woken.
+    /// Waits until hyper has no piece any more. After a flush hyper does not always ask for more: it relies on being
+    /// woken.
     pub fn poll_taken(&self, cx: &Context<'_>) -> Poll<()> {
         if !self.holds_piece.get() {
             return Poll::Ready(());

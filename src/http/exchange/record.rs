@@ -1,15 +1,16 @@
 //! The record of a request: from its head to the last byte of its response, or to the panic that ended it.
 //!
-//! A connection has one [`RequestRecord`], which its requests fill one after the other. The metrics, the access log and the audit log
-//! read the record when the response has left. A request takes two readings of the clock: when its head has arrived, and when the last
-//! byte of its response has been handed to the socket. A third is taken only when the first byte of the response goes before the last.
+//! A connection has one [`RequestRecord`], which its requests fill one after the other. The metrics, the access log and
+//! the audit log read the record when the response has left. A request takes two readings of the clock: when its head
+//! has arrived, and when the last byte of its response has been handed to the socket. A third is taken only when the
+//! first byte of the response goes before the last.
 //!
-//! A [`RequestGuard`](super::RequestGuard) lives in the service first, and in the body of the response then, so that the end of the
-//! request is known however it ends: sent, given up, or cut off.
+//! A [`RequestGuard`](super::RequestGuard) lives in the service first, and in the body of the response then, so that
+//! the end of the request is known however it ends: sent, given up, or cut off.
 //!
-//! A panic is caught where the request can still be answered. Its remains are dropped and never read again, so no request sees a
-//! half-done change: state that requests share (the store's cache and publisher, counters) is changed in steps that a panic does
-//! not divide. The panic hook of `log` has logged the cause.
+//! A panic is caught where the request can still be answered. Its remains are dropped and never read again, so no
+//! request sees a half-done change: state that requests share (the store's cache and publisher, counters) is changed in
+//! steps that a panic does not divide. The panic hook of `log` has logged the cause.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -210,7 +211,8 @@ impl RequestRecord {
         self.stage.set(Stage::Abandonable);
     }
 
-    /// True while the response to a GET or HEAD is being made, which changes nothing, or to what may end with its client all the same.
+    /// True while the response to a GET or HEAD is being made, which changes nothing, or to what may end with its
+    /// client all the same.
     pub fn is_abandonable(&self) -> bool {
         let only_reads = matches!(self.method.get(), Method::Get | Method::Head);
         match self.stage.get() {
@@ -261,7 +263,8 @@ pub fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| Panicked)
 }
 
-/// The output of `work`, unless it panics. `work` is pinned by the caller: moved in here, it would take its memory twice.
+/// The output of `work`, unless it panics. `work` is pinned by the caller: moved in here, it would take its memory
+/// twice.
 pub async fn catch_panic_in<F: Future>(mut work: Pin<&mut F>) -> Result<F::Output, Panicked> {
     poll_fn(|cx| match catch_panic(|| work.as_mut().poll(cx)) {
         Ok(polled) => polled.map(Ok),

@@ -1,9 +1,10 @@
-//! The logs of requests: the access log, an event for each request; and the audit log, an event for each change that a request made,
-//! and for each refused client. Both are written once the response has ended.
+//! The logs of requests: the access log, an event for each request; and the audit log, an event for each change that a
+//! request made, and for each refused client. Both are written once the response has ended.
 //!
-//! Promises that a change whose result is not known has an event in the audit log, too. Texts of the client are fields of an event,
-//! never a part of its line: the formats of the log escape what could end the line. Secrets of queries are hidden. A request has one
-//! id in the logs and in its response: the one of the client, if it is one line of visible ASCII, else one that no other request has.
+//! Promises that a change whose result is not known has an event in the audit log, too. Texts of the client are fields
+//! of an event, never a part of its line: the formats of the log escape what could end the line. Secrets of queries are
+//! hidden. A request has one id in the logs and in its response: the one of the client, if it is one line of visible
+//! ASCII, else one that no other request has.
 
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -115,7 +116,8 @@ pub fn protocol(version: Version) -> &'static str {
 }
 
 impl LogEntry {
-    /// Writes the entry of `peer`, as text, to the logs that have it. A `status` of 0: the client left before there was a response.
+    /// Writes the entry of `peer`, as text, to the logs that have it. A `status` of 0: the client left before there was
+    /// a response.
     pub fn write(&self, peer: &str, status: u16, duration: Duration) {
         if let Some(audit) = &self.audit {
             self.write_audit(audit, peer, status);
@@ -245,7 +247,8 @@ const SECRETS: [&str; 5] = ["signature", "token", "password", "secret", "credent
 /// The name of the parameter that holds the signature of a link of Azure.
 const AZURE: &str = "sig";
 
-/// The query, the range, the user agent and the referrer of a head, without the secrets of queries: only the logs have them.
+/// The query, the range, the user agent and the referrer of a head, without the secrets of queries: only the logs have
+/// them.
 pub type LoggedFields = [Option<String>; 4];
 
 pub fn logged_fields(head: &Parts) -> LoggedFields {
@@ -269,8 +272,8 @@ fn redacted(query: &str) -> String {
     parameters.join("&")
 }
 
-/// `parameter` with `***` for its secret. Some programs separate by semicolons: each part is read as a parameter, and what follows a
-/// secret belongs to it.
+/// `parameter` with `***` for its secret. Some programs separate by semicolons: each part is read as a parameter, and
+/// what follows a secret belongs to it.
 fn without_secret(parameter: &str) -> String {
     let mut at = 0;
     for part in parameter.split_inclusive(';') {

@@ -1,8 +1,9 @@
-//! Forms with files (RFC 7578; HTML, section 4.10.22): the head of one, its parts and the role of each, and why one is not
-//! understood.
+//! Forms with files (RFC 7578; HTML, section 4.10.22): the head of one, its parts and the role of each, and why one is
+//! not understood.
 //!
-//! A form has the fields `folder` and `replace`, both optional and each once, and then one or more files named `file`. What is not
-//! understood is refused: a file that lands elsewhere than its sender meant is worse than none. Pure; [`perform`] receives a form.
+//! A form has the fields `folder` and `replace`, both optional and each once, and then one or more files named `file`.
+//! What is not understood is refused: a file that lands elsewhere than its sender meant is worse than none. Pure;
+//! [`perform`] receives a form.
 
 pub mod perform;
 

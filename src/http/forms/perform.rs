@@ -1,8 +1,9 @@
 //! POST of a form: its files are received and stored one after the other, each as a PUT stores a value.
 //!
-//! Nothing is stored of a file that is truncated or refused, and the response names the files stored before it. multer finds
-//! the ends of parts. It buffers all bytes that it gets, and does not limit the head of a part. So it gets one frame of the body at a
-//! time, only when it needs more, and few frames for a head: at most two frames and [`MAX_PART_HEAD`] are in memory.
+//! Nothing is stored of a file that is truncated or refused, and the response names the files stored before it. multer
+//! finds the ends of parts. It buffers all bytes that it gets, and does not limit the head of a part. So it gets one
+//! frame of the body at a time, only when it needs more, and few frames for a head: at most two frames and
+//! [`MAX_PART_HEAD`] are in memory.
 
 use std::convert::Infallible;
 use std::pin::Pin;

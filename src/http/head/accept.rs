@@ -1,8 +1,9 @@
-//! The preference of a client among the types and codings that there are (RFC 9110, sections 12.4.2, 12.5.1 and 12.5.3).
+//! The preference of a client among the types and codings that there are (RFC 9110, sections 12.4.2, 12.5.1 and
+//! 12.5.3).
 //!
 //! Pure. Members of a list that are malformed, or ask for a parameter that nothing here has, count as not sent, and a
-//! list of only such members as no list: no request is refused for a malformed preference. Offers are in the server's own order of
-//! preference, which decides among offers of equal rank.
+//! list of only such members as no list: no request is refused for a malformed preference. Offers are in the server's
+//! own order of preference, which decides among offers of equal rank.
 
 use std::cmp::Reverse;
 
@@ -16,7 +17,8 @@ type Weight = u16;
 /// The media type to answer with, as its place in `offers`; `None` where the client takes none of them, and the caller
 /// may as well send the first (section 12.5.1).
 ///
-/// Offers are plain `type/subtype`. Of two of equal weight, the one that is named goes before the one that a wildcard covers.
+/// Offers are plain `type/subtype`. Of two of equal weight, the one that is named goes before the one that a wildcard
+/// covers.
 pub fn media_type(headers: &HeaderMap, offers: &[&str]) -> Option<usize> {
     let ranges = media_ranges(headers, is_harmless);
     if ranges.is_empty() {
@@ -29,8 +31,8 @@ pub fn media_type(headers: &HeaderMap, offers: &[&str]) -> Option<usize> {
     ranked.max().map(|(_, _, Reverse(place))| place)
 }
 
-/// True if problems are sent as `application/problem+json` rather than as a line of text: Accept names that type, and ranks it at
-/// least as high as `text/plain`.
+/// True if problems are sent as `application/problem+json` rather than as a line of text: Accept names that type, and
+/// ranks it at least as high as `text/plain`.
 pub fn prefers_problem(headers: &HeaderMap) -> bool {
     let ranges = media_ranges(headers, is_harmless);
     let text = weight_of_type(&ranges, "text/plain").map_or(0, |(_, weight)| weight);
@@ -38,8 +40,8 @@ pub fn prefers_problem(headers: &HeaderMap) -> bool {
     problem > 0 && problem >= text
 }
 
-/// True if metrics are sent as `OpenMetrics`: Accept names that type, in a version that is written here, and ranks it at least as
-/// high as `text/plain`.
+/// True if metrics are sent as `OpenMetrics`: Accept names that type, in a version that is written here, and ranks it
+/// at least as high as `text/plain`.
 pub fn prefers_open_metrics(headers: &HeaderMap) -> bool {
     let is_spoken = |key: &str, value: &str| match key.to_ascii_lowercase().as_str() {
         "version" => matches!(value.trim_matches('"'), "1.0.0" | "0.0.1" | "0.0.4"),
@@ -59,8 +61,8 @@ pub fn takes_gzip(headers: &HeaderMap) -> bool {
 
 /// The content codings that the client prefers to none, as their places in `offers`, the best first.
 ///
-/// A client gets no coding that does not ask for one, that ranks `identity` higher, or that refuses all codings and `identity`: a value
-/// that it may not decode is better than none (section 12.5.3 leaves the choice).
+/// A client gets no coding that does not ask for one, that ranks `identity` higher, or that refuses all codings and
+/// `identity`: a value that it may not decode is better than none (section 12.5.3 leaves the choice).
 pub fn codings(headers: &HeaderMap, offers: &[&str]) -> Vec<usize> {
     let members: Vec<_> = members(headers, &ACCEPT_ENCODING, is_harmless).collect();
     let weight_of = |names: &[&str]| {
@@ -166,8 +168,8 @@ impl<'a> Member<'a> {
     }
 }
 
-/// True for a parameter with which a range still means a type without parameters: all text here is UTF-8, and other parameters ask for
-/// something that is not offered.
+/// True for a parameter with which a range still means a type without parameters: all text here is UTF-8, and other
+/// parameters ask for something that is not offered.
 fn is_harmless(key: &str, value: &str) -> bool {
     key.eq_ignore_ascii_case("charset") && value.trim_matches('"').eq_ignore_ascii_case("utf-8")
 }

@@ -1,9 +1,10 @@
 //! The names by which this server may be asked, and the origins whose pages may use it.
 //!
-//! A page of another origin reaches a server on the loopback address or behind a firewall through the browser of a user inside. It may
-//! use its own name, pointed to this address (DNS rebinding): then Host shows it. Or it uses a name of this server: then Origin shows
-//! it. A browser writes an origin in one way (RFC 6454, section 6.2; the WHATWG's URL and HTML standards), and no other spelling is
-//! taken. A name that is on no list is reported in one line of visible ASCII, of bounded length, whatever the client sent.
+//! A page of another origin reaches a server on the loopback address or behind a firewall through the browser of a user
+//! inside. It may use its own name, pointed to this address (DNS rebinding): then Host shows it. Or it uses a name of
+//! this server: then Origin shows it. A browser writes an origin in one way (RFC 6454, section 6.2; the WHATWG's URL
+//! and HTML standards), and no other spelling is taken. A name that is on no list is reported in one line of visible
+//! ASCII, of bounded length, whatever the client sent.
 
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::{Flag, Kind};
@@ -38,8 +39,8 @@ pub struct Hosts {
 pub struct BadName;
 
 impl Hosts {
-    /// Adds `name`, a host name or an address, to the names of the loopback network; `*` is any. A dot at its end makes no
-    /// difference.
+    /// Adds `name`, a host name or an address, to the names of the loopback network; `*` is any. A dot at its end makes
+    /// no difference.
     pub fn add(&mut self, name: &str) -> Result<(), BadName> {
         let literal = name
             .strip_prefix('[')
@@ -64,9 +65,9 @@ impl Hosts {
         self.is_listed = is_listed;
     }
 
-    /// True where a request may ask for `authority`, a valid `uri-host [ ":" port ]`, with any port: the owner of another site can
-    /// point its name here, not its port. An empty one names no host. Unless names were given, any is allowed on a listener that is
-    /// not on the loopback network: only its operator knows them.
+    /// True where a request may ask for `authority`, a valid `uri-host [ ":" port ]`, with any port: the owner of
+    /// another site can point its name here, not its port. An empty one names no host. Unless names were given, any is
+    /// allowed on a listener that is not on the loopback network: only its operator knows them.
     pub fn allow(&self, authority: &[u8], by_loopback: bool) -> bool {
         let takes_any = self.any || !(self.is_listed || by_loopback);
         if takes_any || authority.is_empty() {
@@ -99,8 +100,9 @@ impl Hosts {
     }
 }
 
-/// True for the `origin` of the pages of `host`. Where the client asked by https, it has that scheme: a page of http may come from any machine
-/// on the way. Else it has either scheme, for a proxy that says nothing may stand before this server.
+/// True for the `origin` of the pages of `host`. Where the client asked by https, it has that scheme: a page of http
+/// may come from any machine on the way. Else it has either scheme, for a proxy that says nothing may stand before this
+/// server.
 pub fn is_own(origin: &[u8], host: &[u8], by_https: bool) -> bool {
     let is_of = |scheme: &[u8]| {
         let authority = origin.strip_prefix(scheme);
@@ -117,8 +119,8 @@ pub fn host_and_port(authority: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// True for `uri-host [ ":" port ]` (RFC 3986, section 3.2) with a host that is not empty, by its bytes alone, and a port that there is, or an
-/// empty one.
+/// True for `uri-host [ ":" port ]` (RFC 3986, section 3.2) with a host that is not empty, by its bytes alone, and a
+/// port that there is, or an empty one.
 pub fn is_authority(text: &str) -> bool {
     let Some((name, port)) = host_and_port(text) else {
         return false;
@@ -198,8 +200,8 @@ impl Origins {
         self.any || self.has(origin)
     }
 
-    /// True where pages of `origin` may use what a browser sends by itself: the origin was named. As in the Fetch standard (section
-    /// 3.3.5) `*` is not enough, nor is `null`, which the pages of any site can have.
+    /// True where pages of `origin` may use what a browser sends by itself: the origin was named. As in the Fetch
+    /// standard (section 3.3.5) `*` is not enough, nor is `null`, which the pages of any site can have.
     pub fn trust(&self, origin: &[u8]) -> bool {
         origin != b"null" && self.has(origin)
     }

@@ -1,14 +1,15 @@
 //! The framing of a chunked body (RFC 9112, section 7.1): where each chunk ends, and where the body does.
 //!
-//! Promises that a line is taken when it is whole, and refused as soon as it is malformed. Reads no byte of a chunk's data.
+//! Promises that a line is taken when it is whole, and refused as soon as it is malformed. Reads no byte of a chunk's
+//! data.
 
 use crate::http::head::syntax::{FramingError, MAX_HEAD, line};
 
 /// The longest line with the size of a chunk, in bytes: hyper takes as much of extensions.
 const MAX_SIZE_LINE: usize = 16 << 10;
 
-/// The part that comes next of a chunked body. Stricter than hyper, which decodes the body: a size has at most 16 digits, and no line
-/// holds a bare CR, LF or NUL. hyper limits extensions and trailers together.
+/// The part that comes next of a chunked body. Stricter than hyper, which decodes the body: a size has at most 16
+/// digits, and no line holds a bare CR, LF or NUL. hyper limits extensions and trailers together.
 #[derive(Debug)]
 pub enum Chunks {
     /// The line with the size of a chunk.
@@ -20,7 +21,8 @@ pub enum Chunks {
 }
 
 impl Chunks {
-    /// Follows the body through `bytes`: how many of them it has, and whether it ended. A line that is not whole comes again.
+    /// Follows the body through `bytes`: how many of them it has, and whether it ended. A line that is not whole comes
+    /// again.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(usize, bool), FramingError> {
         let mut at = 0;
         while at < bytes.len() {

@@ -1,8 +1,8 @@
-//! The client of a request: the other end of its connection or, behind a trusted proxy, the address in Forwarded (RFC 7239) or
-//! X-Forwarded-For. What else such a proxy says is read here alone.
+//! The client of a request: the other end of its connection or, behind a trusted proxy, the address in Forwarded (RFC
+//! 7239) or X-Forwarded-For. What else such a proxy says is read here alone.
 //!
-//! Promises that a client cannot speak for a trusted proxy: the fields are read from their end, to which each proxy appends, and no
-//! further than to the first hop that is no trusted proxy.
+//! Promises that a client cannot speak for a trusted proxy: the fields are read from their end, to which each proxy
+//! appends, and no further than to the first hop that is no trusted proxy.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -74,15 +74,16 @@ impl Client {
         only(headers, &HeaderName::from_static(name))?.to_str().ok()
     }
 
-    /// True where the client asked by `https`, as far as the server knows: over TLS, or of a trusted proxy that says so.
+    /// True where the client asked by `https`, as far as the server knows: over TLS, or of a trusted proxy that says
+    /// so.
     pub fn by_https(&self, headers: &HeaderMap) -> bool {
         let is_https = |scheme: &str| scheme.eq_ignore_ascii_case("https");
         let proto = || self.forwarded("x-forwarded-proto", headers);
         self.by_tls || proto().is_some_and(is_https)
     }
 
-    /// The path that a trusted proxy has put in front of this server's, without a `/` at the end, if it is one that browsers and programs
-    /// leave as it is.
+    /// The path that a trusted proxy has put in front of this server's, without a `/` at the end, if it is one that
+    /// browsers and programs leave as it is.
     pub fn forwarded_prefix<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
         let prefix = self.forwarded("x-forwarded-prefix", headers)?;
         let prefix = prefix.trim_end_matches('/');
@@ -133,8 +134,8 @@ impl TrustedProxies {
         self.nets.is_empty() && !self.on_unix
     }
 
-    /// The client of a request with these fields, if `peer` is a trusted proxy. Where the two fields disagree, or one is malformed, it is
-    /// the peer.
+    /// The client of a request with these fields, if `peer` is a trusted proxy. Where the two fields disagree, or one
+    /// is malformed, it is the peer.
     pub fn client(&self, peer: Peer, headers: &HeaderMap) -> Option<Peer> {
         if !self.trust(peer) {
             return None;

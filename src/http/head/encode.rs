@@ -1,6 +1,8 @@
-//! The head of a response that the connection sends itself, as bytes or for a stream of HTTP/2. hyper writes all other heads.
+//! The head of a response that the connection sends itself, as bytes or for a stream of HTTP/2. hyper writes all other
+//! heads.
 //!
-//! Each head has the fields that hyper would send (RFC 9112, section 4): those of the response, its length and its date.
+//! Each head has the fields that hyper would send (RFC 9112, section 4): those of the response, its length and its
+//! date.
 
 use std::cell::RefCell;
 use std::time::{Duration, SystemTime};

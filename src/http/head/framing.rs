@@ -1,12 +1,14 @@
-//! The framing of a connection: where each request begins and ends, from the first byte that a client sends to its last.
+//! The framing of a connection: where each request begins and ends, from the first byte that a client sends to its
+//! last.
 //!
-//! Promises that no request can be smuggled in a body, and that no request behind an error is seen. hyper is lenient where two
-//! recipients could disagree on the end of a request: it folds equal Content-Lengths, drops one beside Transfer-Encoding, and takes a
-//! bare LF for the end of a line. All of that is invalid here, and so is a line with a bare CR or NUL, with a space at its beginning
-//! (RFC 9112, section 5.2) or before the colon (5.1). hyper, which parses the bytes after it, then sees the same message boundaries.
-//! Fields that clients send and this server never reads are taken out of the head, and so are those that say no more than their
-//! absence: a browser sends twelve of them, and each costs hyper more than the search for its end. The head of an upload whose body
-//! the connection receives itself is not for hyper: it is held back. Reads no byte of a body's data.
+//! Promises that no request can be smuggled in a body, and that no request behind an error is seen. hyper is lenient
+//! where two recipients could disagree on the end of a request: it folds equal Content-Lengths, drops one beside
+//! Transfer-Encoding, and takes a bare LF for the end of a line. All of that is invalid here, and so is a line with a
+//! bare CR or NUL, with a space at its beginning (RFC 9112, section 5.2) or before the colon (5.1). hyper, which parses
+//! the bytes after it, then sees the same message boundaries. Fields that clients send and this server never reads are
+//! taken out of the head, and so are those that say no more than their absence: a browser sends twelve of them, and
+//! each costs hyper more than the search for its end. The head of an upload whose body the connection receives itself
+//! is not for hyper: it is held back. Reads no byte of a body's data.
 
 use std::ops::Range;
 
@@ -64,9 +66,9 @@ impl Framing {
         }
     }
 
-    /// Follows the framing through `bytes`, and moves the bytes that are kept to their beginning. Bytes that were not passed are the
-    /// beginning of a head, or of a line of a chunked body: they come again, with more behind them, at the next call. Behind a [`Stop`]
-    /// there is none.
+    /// Follows the framing through `bytes`, and moves the bytes that are kept to their beginning. Bytes that were not
+    /// passed are the beginning of a head, or of a line of a chunked body: they come again, with more behind them, at
+    /// the next call. Behind a [`Stop`] there is none.
     pub fn feed(&mut self, bytes: &mut [u8]) -> Fed {
         let mut fed = Fed::default();
         while fed.stop.is_none() {
@@ -155,10 +157,12 @@ pub enum Stop {
     Error(FramingError),
 }
 
-/// The field by which a client says that it understands an interim response to its upload (draft-ietf-httpbis-resumable-upload).
+/// The field by which a client says that it understands an interim response to its upload
+/// (draft-ietf-httpbis-resumable-upload).
 const INTEROP_VERSION: &[u8] = b"upload-draft-interop-version";
 
-/// The shortest body of an upload that is taken from the socket, in bytes: for shorter ones it costs more than it saves.
+/// The shortest body of an upload that is taken from the socket, in bytes: for shorter ones it costs more than it
+/// saves.
 const LONG_UPLOAD: u64 = 256 << 10;
 
 /// The lines of Accept in a head.
@@ -191,8 +195,8 @@ struct Scan {
 }
 
 impl Scan {
-    /// Reads on in `bytes`, which begin where the head does. Returns the passed head and the framing of its body once the head is
-    /// whole.
+    /// Reads on in `bytes`, which begin where the head does. Returns the passed head and the framing of its body once
+    /// the head is whole.
     fn feed(
         &mut self,
         bytes: &mut [u8],
@@ -240,7 +244,8 @@ impl Scan {
         Ok(None)
     }
 
-    /// RFC 9112, section 3.2: no form of the target has a fragment, and hyper would drop it. On HTTP/2 it would close without a word.
+    /// RFC 9112, section 3.2: no form of the target has a fragment, and hyper would drop it. On HTTP/2 it would close
+    /// without a word.
     fn request_line(&mut self, line: &[u8]) -> Result<(), FramingError> {
         if line.ends_with(b" HTTP/2.0") {
             return Err(FramingError::Http2);
@@ -352,8 +357,9 @@ pub fn accept_fields(head: &[u8]) -> HeaderMap {
     fields
 }
 
-/// `name` in lower case, and its length; of a longer name, which has no meaning here, the beginning. The bit makes capital letters small,
-/// and no other byte of a line a letter or a hyphen. Inlined, it is taken apart into single bytes.
+/// `name` in lower case, and its length; of a longer name, which has no meaning here, the beginning. The bit makes
+/// capital letters small, and no other byte of a line a letter or a hyphen. Inlined, it is taken apart into single
+/// bytes.
 #[inline(never)]
 fn lower_case(name: &[u8]) -> ([u8; 32], usize) {
     let mut lower = [0; 32];

@@ -1,7 +1,8 @@
 //! The head of a request: its framing, its target, and the fields that each request may have.
 //!
-//! One pass over the fields finds what is wrong with them, and whether there is more to read in them. Refuses what hyper lets pass: a
-//! Host that is missing, doubled or malformed, or that is not on the list. The framing was decided before.
+//! One pass over the fields finds what is wrong with them, and whether there is more to read in them. Refuses what
+//! hyper lets pass: a Host that is missing, doubled or malformed, or that is not on the list. The framing was decided
+//! before.
 
 pub mod accept;
 pub mod allowlists;
@@ -119,8 +120,8 @@ impl<'a> CommonHeaders<'a> {
         }
     }
 
-    /// True for a request of a page of another origin, as far as the browser says so. Older browsers, and all browsers over plain HTTP
-    /// from other machines, send only Origin.
+    /// True for a request of a page of another origin, as far as the browser says so. Older browsers, and all browsers
+    /// over plain HTTP from other machines, send only Origin.
     pub fn is_foreign(&self, client: Client, headers: &HeaderMap) -> bool {
         let is_foreign = |origin| !is_own(origin, self.host, client.by_https(headers));
         let by_origin = || self.origin.is_some_and(is_foreign);
@@ -170,7 +171,8 @@ impl<'a> CommonHeaders<'a> {
     }
 }
 
-/// The number of fields that HTTP/1.1 would have had: HTTP/2 may send the pairs of one Cookie as a field each (RFC 9113, section 8.2.3).
+/// The number of fields that HTTP/1.1 would have had: HTTP/2 may send the pairs of one Cookie as a field each (RFC
+/// 9113, section 8.2.3).
 fn fields(head: &Parts) -> usize {
     let all = head.headers.len();
     if head.version < Version::HTTP_2 {

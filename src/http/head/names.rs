@@ -1,4 +1,5 @@
-//! The names of fields that the pass over each head looks for, and that a feature reads. Pure, and imports nothing of its siblings.
+//! The names of fields that the pass over each head looks for, and that a feature reads. Pure, and imports nothing of
+//! its siblings.
 
 use hyper::header::HeaderName;
 

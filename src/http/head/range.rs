@@ -1,11 +1,11 @@
 //! Byte ranges (RFC 9110, section 14): from a Range field and a length to the regions to send.
 //!
-//! Pure. The regions are not empty, lie within the value and do not overlap, so an answer never has more bytes than the value, nor
-//! more than [`MAX_PARTS`] parts. A field that is malformed, in another unit, too long or of too many parts is ignored, as a server
-//! may. If-Range and methods are the caller's: HEAD has no ranges (section 14.2).
+//! Pure. The regions are not empty, lie within the value and do not overlap, so an answer never has more bytes than the
+//! value, nor more than [`MAX_PARTS`] parts. A field that is malformed, in another unit, too long or of too many parts
+//! is ignored, as a server may. If-Range and methods are the caller's: HEAD has no ranges (section 14.2).
 //!
-//! [`Multipart`] has the parts of a value and the text between them (multipart/byteranges, section 14.6), and so the length of the
-//! whole before a byte is sent.
+//! [`Multipart`] has the parts of a value and the text between them (multipart/byteranges, section 14.6), and so the
+//! length of the whole before a byte is sent.
 
 use std::ops::Range;
 
@@ -21,8 +21,8 @@ const NEAR: u64 = 80;
 /// A longer field is ignored: [`MAX_PARTS`] ranges of any size need two thirds of it.
 const MAX_FIELD: usize = 16 << 10;
 
-/// The ranges that a GET with these `headers` asks for of a value of `len` bytes, in the order asked for: empty where none of them holds
-/// a byte of it. `None` is all of the value, as if no range were asked for.
+/// The ranges that a GET with these `headers` asks for of a value of `len` bytes, in the order asked for: empty where
+/// none of them holds a byte of it. `None` is all of the value, as if no range were asked for.
 pub fn ranges(headers: &HeaderMap, len: u64) -> Option<Vec<Range<u64>>> {
     let mut lines = headers.get_all(RANGE).iter();
     let field = lines.next().filter(|_| lines.next().is_none())?;
@@ -41,8 +41,8 @@ pub fn unsatisfied(len: u64) -> String {
 
 fn evaluate(field: &[u8], len: u64) -> Option<Vec<Range<u64>>> {
     let specs = specs(field)?;
-    // Section 14.1.2: a suffix satisfies an empty value, which no Content-Range can express. Players that ask for all bytes from the
-    // first on get the empty value, as from nginx.
+    // Section 14.1.2: a suffix satisfies an empty value, which no Content-Range can express. Players that ask for all
+    // bytes from the first on get the empty value, as from nginx.
     let is_all = |spec: &Spec| matches!(spec, Spec::Last(1..) | Spec::Between(0, _));
     if len == 0 && specs.iter().any(is_all) {
         return None;
@@ -150,7 +150,8 @@ impl Multipart {
         let mut total = 0;
         let mut parts = Vec::with_capacity(ranges.len());
         for range in ranges {
-            // The line break belongs to the delimiter. Before the first it is optional, but zsync takes no other, and other servers send it.
+            // The line break belongs to the delimiter. Before the first it is optional, but zsync takes no other, and
+            // other servers send it.
             let head = format!(
                 "\r\n--{boundary}\r\ncontent-type: {content_type}\r\ncontent-range: {}\r\n\r\n",
                 content_range(range, len)

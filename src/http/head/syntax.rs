@@ -1,6 +1,7 @@
-//! The syntax that heads, fields and paths share: lines (RFC 9112), tokens, quoted strings, lists and numbers (RFC 9110, section 5.6),
-//! percent-encoding (RFC 3986, section 2.1), and relative addresses, written so that no reader can take a name for anything else; the
-//! errors of a head or a body that breaks them. Pure, and a leaf: it imports nothing of this crate.
+//! The syntax that heads, fields and paths share: lines (RFC 9112), tokens, quoted strings, lists and numbers (RFC
+//! 9110, section 5.6), percent-encoding (RFC 3986, section 2.1), and relative addresses, written so that no reader can
+//! take a name for anything else; the errors of a head or a body that breaks them. Pure, and a leaf: it imports nothing
+//! of this crate.
 
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::Kind;
@@ -191,8 +192,8 @@ pub fn has_bad_escape(segment: &str) -> bool {
     behind.any(|rest| !rest.get(..2).is_some_and(is_hex))
 }
 
-/// All but the unreserved characters (RFC 3986, section 2.3) and the `/` between segments. A `:` is among them: in the first
-/// segment of a relative reference it would end a scheme (section 4.2).
+/// All but the unreserved characters (RFC 3986, section 2.3) and the `/` between segments. A `:` is among them: in the
+/// first segment of a relative reference it would end a scheme (section 4.2).
 const ALL_BUT_UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -205,8 +206,8 @@ pub fn depth(path: &str) -> usize {
     path.matches('/').count().saturating_sub(1)
 }
 
-/// The relative path to the root, `depth` folders up. Addresses in responses are relative to that of the request: a proxy may serve this
-/// server below a path that it does not know (RFC 3986, section 4.2).
+/// The relative path to the root, `depth` folders up. Addresses in responses are relative to that of the request: a
+/// proxy may serve this server below a path that it does not know (RFC 3986, section 4.2).
 pub fn up(depth: usize) -> String {
     "../".repeat(depth)
 }

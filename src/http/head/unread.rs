@@ -45,8 +45,8 @@ fn is_unread(name: &[u8]) -> bool {
     names.contains(&name)
 }
 
-/// True for a field's value with a byte that none may have (RFC 9110, section 5.5). In blocks of one length and without a branch: compiles
-/// to vector code.
+/// True for a field's value with a byte that none may have (RFC 9110, section 5.5). In blocks of one length and without
+/// a branch: compiles to vector code.
 pub fn has_control(value: &[u8]) -> bool {
     let is_control = |b: u8| u8::from(b < b' ') & u8::from(b != b'\t') | u8::from(b == 0x7F);
     let (blocks, rest) = value.as_chunks();

@@ -1,5 +1,5 @@
-//! The listing of keys: the page of it that a query names, the address of the next one, its text as JSON or lines, and the headers of
-//! the answers. Pure; [`perform`] parses a request and asks the store.
+//! The listing of keys: the page of it that a query names, the address of the next one, its text as JSON or lines, and
+//! the headers of the answers. Pure; [`perform`] parses a request and asks the store.
 
 pub mod perform;
 
@@ -100,8 +100,8 @@ pub struct ListTarget {
 }
 
 impl ListTarget {
-    /// The target that `query` names in `folder`. By default HTML has pages of the greatest length, because its clients follow links to
-    /// keys but not to a next page, and folders stand for their keys.
+    /// The target that `query` names in `folder`. By default HTML has pages of the greatest length, because its clients
+    /// follow links to keys but not to a next page, and folders stand for their keys.
     pub fn new(folder: String, query: Query, format: ListFormat) -> Self {
         let is_html = format == ListFormat::Html;
         let limit = if is_html { MAX_LIMIT } else { DEFAULT_LIMIT };
@@ -188,8 +188,8 @@ pub struct Query {
 }
 
 impl Query {
-    /// Unknown parameters are ignored: caches, mails and chats add some to an address. A parameter that looks mistyped is refused, unless
-    /// the client is a browser.
+    /// Unknown parameters are ignored: caches, mails and chats add some to an address. A parameter that looks mistyped
+    /// is refused, unless the client is a browser.
     pub fn of(query: &str, by_person: bool) -> Result<Self, BadQuery> {
         let mut parsed = Self::default();
         for (name, value) in parse(query.as_bytes()) {
@@ -235,8 +235,8 @@ pub fn is_mistyped(name: &str) -> bool {
     parameters.any(|parameter| strsim::osa_distance(name, parameter) <= 2)
 }
 
-/// The bytes that are encoded in a path (RFC 3986, section 3.3), those that mean something else in a query, and those that end a line.
-/// The `/` of a key separates segments.
+/// The bytes that are encoded in a path (RFC 3986, section 3.3), those that mean something else in a query, and those
+/// that end a line. The `/` of a key separates segments.
 const UNSAFE: &AsciiSet = &{
     let (mut set, bytes) = (CONTROLS.add(b' '), b"\"#%&+<>?[\\]^`{|}");
     let mut at = 0;
@@ -247,7 +247,8 @@ const UNSAFE: &AsciiSet = &{
     set
 };
 
-/// The page as text: an item a line, encoded for a path and for a query, so that no key looks like two. A folder ends with `/`.
+/// The page as text: an item a line, encoded for a path and for a query, so that no key looks like two. A folder ends
+/// with `/`.
 pub fn text(listing: &Listing) -> Vec<u8> {
     let mut text = String::new();
     for item in items(listing) {
@@ -327,7 +328,8 @@ pub fn describe(
     }
 }
 
-/// Redirects a browser to the page. No cache may keep this: other clients get an answer at the address that they asked for.
+/// Redirects a browser to the page. No cache may keep this: other clients get an answer at the address that they asked
+/// for.
 pub fn describe_move(headers: &mut HeaderMap, to: String) {
     put(headers, LOCATION, to);
     headers.insert(VARY, HeaderValue::from_static("accept"));

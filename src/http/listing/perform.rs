@@ -23,8 +23,8 @@ use crate::store::{Error, Key, Listing, Page, Prefixes, Store};
 /// The most items of a listing that a reactor writes itself.
 const WRITTEN_AT_ONCE: usize = 50;
 
-/// The listing of the keys in `folder` that the query asks for. HTML is the page for clients that prefer it, as browsers do, and an
-/// index of links for others.
+/// The listing of the keys in `folder` that the query asks for. HTML is the page for clients that prefer it, as
+/// browsers do, and an index of links for others.
 pub fn list_request(head: &Parts, folder: String) -> Result<Operation<'static>, Refusal> {
     let by_person = ui::is_preferred(&head.headers);
     let query = Query::of(head.uri.query().unwrap_or_default(), by_person)?;
@@ -56,7 +56,8 @@ pub fn address(head: &Parts, folder: &str) -> String {
     format!("{}{}{query}", up(depth(path)), encoded(folder))
 }
 
-/// True where the address of a folder is opened, and nothing asks for its listing: no parameter of one, and no preference for JSON or text.
+/// True where the address of a folder is opened, and nothing asks for its listing: no parameter of one, and no
+/// preference for JSON or text.
 pub fn opens_folder(head: &Parts) -> bool {
     let query = Query::of(head.uri.query().unwrap_or_default(), true);
     query.is_ok_and(|query| query == Query::default())
@@ -104,8 +105,8 @@ pub async fn list(service: &Service, mut target: ListTarget) -> Result<Outcome, 
     })
 }
 
-/// Redirects to the page of the folder of this name, if there is one that the client may see, with the query. The address that was asked
-/// for has this `depth`, which an encoded `/` makes another than that of the key.
+/// Redirects to the page of the folder of this name, if there is one that the client may see, with the query. The
+/// address that was asked for has this `depth`, which an encoded `/` makes another than that of the key.
 pub async fn folder_of(
     request: &RequestContext,
     key: &Key<'_>,

@@ -1,7 +1,8 @@
-//! The refusals of requests, in words for the client: found before the store is asked, or while the request is performed.
+//! The refusals of requests, in words for the client: found before the store is asked, or while the request is
+//! performed.
 //!
-//! A refusal that several features have has its text here, and its status and its name in the [`table`]. What one feature alone refuses
-//! is a [`Kind`] beside that feature. Knows no feature.
+//! A refusal that several features have has its text here, and its status and its name in the [`table`]. What one
+//! feature alone refuses is a [`Kind`] beside that feature. Knows no feature.
 
 pub mod kind;
 pub mod table;

@@ -1,5 +1,6 @@
-//! Plain responses: a status with a body, or with none; and problems: as a line, as `application/problem+json` (RFC 9457), as an error
-//! of S3 and Azure, or as a page for a browser, which says what failed, what can be done, and leads back.
+//! Plain responses: a status with a body, or with none; and problems: as a line, as `application/problem+json` (RFC
+//! 9457), as an error of S3 and Azure, or as a page for a browser, which says what failed, what can be done, and leads
+//! back.
 //!
 //! The page holds no script. Its links are relative: a proxy may serve this server below a path.
 
@@ -128,7 +129,8 @@ fn error(status: StatusCode, media_type: &'static str, text: String) -> Response
     unstored(status, media_type, text + "\n")
 }
 
-/// The line about a form that ended early: the file that was not stored, the reason, and the files that were `stored` before.
+/// The line about a form that ended early: the file that was not stored, the reason, and the files that were `stored`
+/// before.
 fn progress(form: &HaltedForm, stored: &[String]) -> String {
     let file = form.file.as_ref().map(|key| format!("{}: ", path(key)));
     let (file, why) = (file.unwrap_or_default(), &form.why);
@@ -143,8 +145,8 @@ fn path(key: &Key<'_>) -> String {
     encoded(key.as_str()).to_string()
 }
 
-/// A response of this media type that no cache stores: caches may keep some errors, 404 among them, and guess for how long (RFC 9110,
-/// section 15.1).
+/// A response of this media type that no cache stores: caches may keep some errors, 404 among them, and guess for how
+/// long (RFC 9110, section 15.1).
 pub fn unstored(
     status: StatusCode,
     media_type: &'static str,
@@ -190,7 +192,8 @@ static FAILURE_POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// The page of the problem with this `name`, of which programs get the line `why`: for a target that is `depth` folders below the root.
+/// The page of the problem with this `name`, of which programs get the line `why`: for a target that is `depth` folders
+/// below the root.
 fn failure(status: u16, name: &str, why: &str, depth: usize, form: Option<&HaltedForm>) -> String {
     let file = form.and_then(|form| form.file.as_ref()).map(Key::as_str);
     let (title, advice) = words(status, name, why, file);

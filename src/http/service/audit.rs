@@ -1,4 +1,5 @@
-//! The events of a request in the audit log, by what came of it: what it changed, and whether its client was refused. Pure.
+//! The events of a request in the audit log, by what came of it: what it changed, and whether its client was refused.
+//! Pure.
 
 use crate::http::exchange::request_log::AuditEvent;
 use crate::http::head::syntax::encoded;

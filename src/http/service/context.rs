@@ -1,8 +1,8 @@
-//! What a request is performed with: the parts of the service, and the context of the request; and the end of each response: logged,
-//! audited, rendered.
+//! What a request is performed with: the parts of the service, and the context of the request; and the end of each
+//! response: logged, audited, rendered.
 //!
-//! Any client can cause lines of the log, with or without an access log: they go through a [`Throttle`]. Reads no header and decides no
-//! status.
+//! Any client can cause lines of the log, with or without an access log: they go through a [`Throttle`]. Reads no
+//! header and decides no status.
 
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -62,8 +62,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// Waits until the first bytes of the body are in memory, so that an unreadable value becomes an error response instead of a truncated
-    /// body.
+    /// Waits until the first bytes of the body are in memory, so that an unreadable value becomes an error response
+    /// instead of a truncated body.
     pub async fn finish(
         &self,
         mut response: Response<Body>,
@@ -99,7 +99,8 @@ impl Service {
         render(result, context, &self.config)
     }
 
-    /// The error of a body that ends before its end for the reason `why`: the logs have that, and the client no more than that it broke off.
+    /// The error of a body that ends before its end for the reason `why`: the logs have that, and the client no more
+    /// than that it broke off.
     pub fn broke_off(&self, why: Refusal, connection: &ConnectionState) -> Error {
         self.log_refusal(&why, None, None);
         let result = Err(why);
@@ -124,8 +125,8 @@ impl Service {
         render(result, context, &self.config)
     }
 
-    /// Logs a refusal of a host or an origin, which an option can allow, and a failure of the store with the cause, which the client does
-    /// not get.
+    /// Logs a refusal of a host or an origin, which an option can allow, and a failure of the store with the cause,
+    /// which the client does not get.
     fn log_refusal(&self, refusal: &Refusal, peer: Option<Peer>, request: Option<&RequestContext>) {
         let message = "refused a host or an origin";
         match refusal.reason() {
@@ -280,7 +281,8 @@ impl RequestContext {
         self.guard.connection.counters()
     }
 
-    /// The uploader in whose quota an upload counts: a subject that was authenticated, wherever it connects from, else the address.
+    /// The uploader in whose quota an upload counts: a subject that was authenticated, wherever it connects from, else
+    /// the address.
     pub fn uploader(&self) -> Uploader {
         match self.principal() {
             Some(principal) if !principal.subject.is_anonymous => {
@@ -314,7 +316,8 @@ impl RequestContext {
         }
     }
 
-    /// Writes to the audit log that the client was refused, if it was, what the request would do with the value of `key`, one of many.
+    /// Writes to the audit log that the client was refused, if it was, what the request would do with the value of
+    /// `key`, one of many.
     pub fn audit_refused(&self, key: &Key<'_>, why: &Refusal) {
         let kind = why.kind(self.service.config.compat);
         if kind.has(Flag::Audited) {
@@ -323,8 +326,8 @@ impl RequestContext {
         }
     }
 
-    /// The result of a PUT. Where it was narrowed to a key without a value, its client gave no precondition that could fail: it is refused
-    /// because it may not replace.
+    /// The result of a PUT. Where it was narrowed to a key without a value, its client gave no precondition that could
+    /// fail: it is refused because it may not replace.
     pub fn narrowed<T>(
         &self,
         existing: Option<Existing>,

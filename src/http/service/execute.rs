@@ -1,6 +1,7 @@
 //! The execution of operations: a future for each request, until its response is known.
 //!
-//! Promises that a panic costs only the request that it happened in, and that no response is begun whose first bytes cannot be read.
+//! Promises that a panic costs only the request that it happened in, and that no response is begun whose first bytes
+//! cannot be read.
 
 use std::pin::pin;
 
@@ -68,8 +69,8 @@ pub async fn perform(
         .await
 }
 
-/// The outcome of `operation`. All but GET, PUT and DELETE of a directory are boxed: a future is copied once where it is begun, and
-/// would be longer with them.
+/// The outcome of `operation`. All but GET, PUT and DELETE of a directory are boxed: a future is copied once where it
+/// is begun, and would be longer with them.
 async fn execute(
     request: &RequestContext,
     mut operation: Operation<'static>,
@@ -168,8 +169,8 @@ async fn pass_over(
     request.permitted_now(permit).map(drop)
 }
 
-/// What is answered to a DELETE, MOVE or COPY of `key`, which has no value. Clients of `WebDAV` leave out the `/` of a folder and take 404 for
-/// gone already, so a folder that the client may see is named.
+/// What is answered to a DELETE, MOVE or COPY of `key`, which has no value. Clients of `WebDAV` leave out the `/` of a
+/// folder and take 404 for gone already, so a folder that the client may see is named.
 async fn without_value(request: &RequestContext, key: Key<'static>) -> Result<Outcome, Refusal> {
     let service = &*request.service;
     if !service.config.compat

@@ -1,7 +1,7 @@
 //! The typed request, and the context of its response.
 //!
-//! The parser makes an operation, authorization narrows it, and the executor performs it. The key of a GET borrows from the head, so
-//! that a value in the cache is found without an allocation.
+//! The parser makes an operation, authorization narrows it, and the executor performs it. The key of a GET borrows from
+//! the head, so that a value in the cache is found without an allocation.
 
 use std::rc::Rc;
 
@@ -184,7 +184,8 @@ pub struct PutOptions {
     pub digests_follow: bool,
     /// The most bytes that this client may store, where that is less than the limit of all.
     pub most: Option<u64>,
-    /// The value is stored only where there is none, for the client may create and not replace; this is the answer otherwise.
+    /// The value is stored only where there is none, for the client may create and not replace; this is the answer
+    /// otherwise.
     pub existing: Option<Existing>,
     /// The value may come in several requests, of which this is the first.
     pub creation: Option<Box<UploadCreation>>,

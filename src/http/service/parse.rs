@@ -1,8 +1,8 @@
 //! The parser: from method, target and headers to an [`Operation`], or a [`Refusal`].
 //!
-//! The fields of a request are read here and in the pure functions that this file calls. A request that can be refused by its head,
-//! without the store, is refused here, before a byte of the body is read. A body of MKCOL is refused later, once it has come. Knows no
-//! status.
+//! The fields of a request are read here and in the pure functions that this file calls. A request that can be refused
+//! by its head, without the store, is refused here, before a byte of the body is read. A body of MKCOL is refused
+//! later, once it has come. Knows no status.
 
 use std::rc::Rc;
 
@@ -93,7 +93,8 @@ impl<'a> RequestHead<'a> {
         origins.allow(origin.as_bytes()).then(|| origin.clone())
     }
 
-    /// Authenticates the client by its credentials, or by what its connection has proved. An invalid head is refused first.
+    /// Authenticates the client by its credentials, or by what its connection has proved. An invalid head is refused
+    /// first.
     pub fn identify(
         &self,
         guard: Option<&Guard>,

@@ -82,8 +82,8 @@ pub async fn site(request: &RequestContext, asked: SiteRequest) -> Result<Outcom
             response.value.vary_by_accept();
         }
         if !matches!(found, Outcome::NoValue) {
-            // Relative links of a page whose address has an encoded `/` would lead out of its folder, and maybe of the site, whose writers alone
-            // are trusted with scripts.
+            // Relative links of a page whose address has an encoded `/` would lead out of its folder, and maybe of the
+            // site, whose writers alone are trusted with scripts.
             return Ok(asked.plain.map_or(found, Outcome::Redirect));
         }
     }

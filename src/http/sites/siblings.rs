@@ -1,7 +1,8 @@
 //! Siblings: the values that hold another value compressed, `app.js.br` that of `app.js`.
 //!
-//! Promises that a sibling answers only a client that may read it, that none stands for a value that was replaced after it, and that one
-//! that cannot be read fails no value. The fields are those of the value itself; bytes, length, time and entity tag are the sibling's.
+//! Promises that a sibling answers only a client that may read it, that none stands for a value that was replaced after
+//! it, and that one that cannot be read fails no value. The fields are those of the value itself; bytes, length, time
+//! and entity tag are the sibling's.
 
 use crate::http::service::context::RequestContext;
 use crate::http::service::operation::SiteRequest;

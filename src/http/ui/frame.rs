@@ -1,10 +1,10 @@
-//! The frame of the page: one document with its style and scripts, and slots for the parts that differ from page to page; the text of
-//! clients in markup; and the rights of the client, for the scripts.
+//! The frame of the page: one document with its style and scripts, and slots for the parts that differ from page to
+//! page; the text of clients in markup; and the rights of the client, for the scripts.
 //!
-//! Pure. The files in `ui/` are put into one document, so that nothing else has to be reachable for it. Its Content-Security-Policy
-//! lets exactly these scripts and this style act, by their digests: a key or an error that became markup would do nothing. Promises that
-//! no key opens a tag, ends an attribute, or turns the direction of the text around it, and that the rights name no prefix at which the
-//! client may list nothing.
+//! Pure. The files in `ui/` are put into one document, so that nothing else has to be reachable for it. Its
+//! Content-Security-Policy lets exactly these scripts and this style act, by their digests: a key or an error that
+//! became markup would do nothing. Promises that no key opens a tag, ends an attribute, or turns the direction of the
+//! text around it, and that the rights name no prefix at which the client may list nothing.
 
 use std::fmt::{self, Display, Write as _};
 use std::io::Write as _;
@@ -211,7 +211,8 @@ impl Display for Attribute<'_> {
     }
 }
 
-/// True for a character without a form of its own, or that turns the direction of text; `shown` of `common.js` has the same list.
+/// True for a character without a form of its own, or that turns the direction of text; `shown` of `common.js` has the
+/// same list.
 fn is_hidden(c: char) -> bool {
     matches!(
         c,
@@ -247,8 +248,8 @@ impl Display for Size {
     }
 }
 
-/// The rights of the client of a page, as the scripts read them: the prefixes of the keys by right. The page offers nothing that would be
-/// refused.
+/// The rights of the client of a page, as the scripts read them: the prefixes of the keys by right. The page offers
+/// nothing that would be refused.
 #[derive(Debug, Serialize)]
 pub struct PageRights {
     list: Prefixes,
@@ -272,8 +273,8 @@ pub struct PageRights {
 }
 
 impl PageRights {
-    /// The rights of `subject`, or all where there are no rules; none to change a server that is `read_only`. `signs_out` says whether the
-    /// browser can forget the password.
+    /// The rights of `subject`, or all where there are no rules; none to change a server that is `read_only`.
+    /// `signs_out` says whether the browser can forget the password.
     pub fn new(subject: Option<&Subject>, read_only: bool, signs_out: bool) -> Self {
         let keys =
             |right| subject.map_or_else(Prefixes::all, |subject| subject.grant.keys(right).clone());

@@ -1,9 +1,9 @@
 //! Resumable uploads in messages (draft-ietf-httpbis-resumable-upload): the fields Upload-Complete, Upload-Offset and
 //! Upload-Length, a PUT that creates an upload, requests to an upload resource, and the fields of their responses.
 //!
-//! Pure. A field that does not have the type that the draft gives it counts as absent, as the draft asks. A request whose lengths
-//! contradict each other is refused before a byte of it is read. hyper sends no interim response but 100: over HTTP/1.1 the
-//! connection sends the others as bytes. [`perform`] does what is asked.
+//! Pure. A field that does not have the type that the draft gives it counts as absent, as the draft asks. A request
+//! whose lengths contradict each other is refused before a byte of it is read. hyper sends no interim response but 100:
+//! over HTTP/1.1 the connection sends the others as bytes. [`perform`] does what is asked.
 
 pub mod perform;
 pub mod state;
@@ -199,8 +199,8 @@ pub fn upload(path: &str) -> Option<Result<UploadId, Refusal>> {
     Some(UploadId::parse(name).ok_or(Refusal::NoSuchUpload))
 }
 
-/// The fields of `headers` that are kept. Bytes that are no UTF-8 are replaced: such a value matches nothing and is valid nowhere,
-/// before and after.
+/// The fields of `headers` that are kept. Bytes that are no UTF-8 are replaced: such a value matches nothing and is
+/// valid nowhere, before and after.
 fn kept(headers: &HeaderMap, config: &ServiceConfig) -> Vec<Field> {
     // Seconds from now on are not those from the end of the upload on. A bad end is refused elsewhere.
     let end = end(headers).ok().flatten();

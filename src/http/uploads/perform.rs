@@ -1,8 +1,8 @@
 //! Resumable uploads: a PUT that comes in several requests, and is published by the last as one that came in one.
 //!
-//! The received bytes of a truncated part are kept; a part with a wrong digest is removed. The preconditions and digests of the first
-//! request are decided when the value is published. An upload serves one request at a time: a later request ends the earlier one
-//! (draft-ietf-httpbis-resumable-upload, "Concurrency").
+//! The received bytes of a truncated part are kept; a part with a wrong digest is removed. The preconditions and
+//! digests of the first request are decided when the value is published. An upload serves one request at a time: a
+//! later request ends the earlier one (draft-ietf-httpbis-resumable-upload, "Concurrency").
 
 use crate::access::Right;
 use crate::http::body::request::Received;
@@ -74,8 +74,8 @@ pub async fn use_upload(
     asked: UploadRequest,
     body: &mut Received<'_>,
 ) -> Result<Outcome, Refusal> {
-    // The client's right may have been revoked since, and another client may have the identifier. A client that is refused
-    // claims nothing: the claim would end another request for the upload.
+    // The client's right may have been revoked since, and another client may have the identifier. A client that is
+    // refused claims nothing: the claim would end another request for the upload.
     let directory = request.service.store.resumable()?;
     if let Some(principal) = request.principal() {
         let key = directory.key_of_upload(id).ok_or(Refusal::NoSuchUpload)?;
@@ -102,8 +102,8 @@ pub async fn use_upload(
     }
 }
 
-/// Appends `part`, if the upload is at its `offset`: the bytes that arrive, unless they do not have the digests that come with
-/// them. Returns the digests of the whole value that come with the part.
+/// Appends `part`, if the upload is at its `offset`: the bytes that arrive, unless they do not have the digests that
+/// come with them. Returns the digests of the whole value that come with the part.
 async fn append(
     request: &RequestContext,
     upload: &mut Resumable,
@@ -169,7 +169,8 @@ async fn append(
     compared
 }
 
-/// Publishes `upload`, all of which has been received, with these `options`, or else the options of the request that created it.
+/// Publishes `upload`, all of which has been received, with these `options`, or else the options of the request that
+/// created it.
 async fn publish(
     request: &RequestContext,
     upload: &mut Resumable,
@@ -225,8 +226,8 @@ async fn publish_file(
     Ok(Outcome::Completed(key, published))
 }
 
-/// Appends all of `body` to the file of `upload`, `len` bytes where that is known, and `room` at most. The bytes that arrived stay there
-/// when it breaks off.
+/// Appends all of `body` to the file of `upload`, `len` bytes where that is known, and `room` at most. The bytes that
+/// arrived stay there when it breaks off.
 async fn append_body(
     upload: &mut Resumable,
     len: Option<u64>,
@@ -263,7 +264,8 @@ async fn append_body(
     Ok(paused?)
 }
 
-/// The refusal `why` of a request for `upload`. It has the offset, which is on the disk where the durability promises this.
+/// The refusal `why` of a request for `upload`. It has the offset, which is on the disk where the durability promises
+/// this.
 async fn refused(upload: &mut Resumable, why: Refusal) -> Refusal {
     match upload.secure().await {
         Ok(()) => Refusal::OfUpload(Box::new(why), state(upload)),

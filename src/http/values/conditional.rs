@@ -1,5 +1,5 @@
-//! The conditions of a request (RFC 9110, section 13): its preconditions, as its fields name them, whether its ranges count, and
-//! the part of a value that answers a read. Pure.
+//! The conditions of a request (RFC 9110, section 13): its preconditions, as its fields name them, whether its ranges
+//! count, and the part of a value that answers a read. Pure.
 
 use std::ops::Range;
 
@@ -30,8 +30,8 @@ pub fn preconditions(headers: &HeaderMap) -> Option<Preconditions> {
         })
 }
 
-/// Those of a request that changes something: If-Modified-Since does not concern it (section 13.1.3), nor an If-Unmodified-Since that is no
-/// date (section 13.1.4).
+/// Those of a request that changes something: If-Modified-Since does not concern it (section 13.1.3), nor an
+/// If-Unmodified-Since that is no date (section 13.1.4).
 pub fn preconditions_of_write(headers: &HeaderMap) -> Option<Preconditions> {
     preconditions(headers).filter(Preconditions::are_of_writes)
 }
@@ -66,10 +66,11 @@ impl Selection {
     }
 }
 
-/// True where the Range of a GET counts (section 13.1.5): there is no If-Range, or it names the very bytes of `current`.
+/// True where the Range of a GET counts (section 13.1.5): there is no If-Range, or it names the very bytes of
+/// `current`.
 ///
-/// An entity tag must be that of the value's own bytes, which ranges are taken of. A date never holds: the server cannot know that the value did
-/// not change twice in that second (section 8.8.2.2).
+/// An entity tag must be that of the value's own bytes, which ranges are taken of. A date never holds: the server
+/// cannot know that the value did not change twice in that second (section 8.8.2.2).
 pub fn if_range(headers: &HeaderMap, current: Current<'_>) -> bool {
     !headers.contains_key(IF_RANGE)
         || only(headers, &IF_RANGE).is_some_and(|tag| tag == current.etag)

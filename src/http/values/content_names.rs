@@ -1,7 +1,8 @@
-//! Keys that are named after their values: below the prefixes of `[[content]]` the last segment is the SHA-256 of the value.
+//! Keys that are named after their values: below the prefixes of `[[content]]` the last segment is the SHA-256 of the
+//! value.
 //!
-//! Pure. The digest in a name counts as one that was sent with the value, so it is compared as those are, before the value is
-//! published. Values that came into the directory by hand are served whatever their names are.
+//! Pure. The digest in a name counts as one that was sent with the value, so it is compared as those are, before the
+//! value is published. Values that came into the directory by hand are served whatever their names are.
 
 use data_encoding::HEXLOWER;
 
@@ -12,7 +13,8 @@ use crate::store::Key;
 /// The algorithm, as registries write it before a digest.
 const ALGORITHM: &str = "sha256:";
 
-/// The SHA-256 that the name of `key` demands of the value, if it demands one; a name without a digest is refused where it has to have one.
+/// The SHA-256 that the name of `key` demands of the value, if it demands one; a name without a digest is refused where
+/// it has to have one.
 pub fn named_sha256(key: &Key<'_>, config: &ServiceConfig) -> Result<Option<[u8; 32]>, Refusal> {
     let Some(prefix) = config.named_by_sha256.prefix_of(key.as_str()) else {
         return Ok(None);

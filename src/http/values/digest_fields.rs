@@ -1,9 +1,10 @@
-//! Digests in fields: Content-Digest, Repr-Digest and their Want- counterparts (RFC 9530), Digest, which Repr-Digest replaced
-//! (RFC 3230), Content-MD5 (RFC 1864), and those that clients of S3 send (`x-amz-checksum-*`, `x-amz-content-sha256`).
+//! Digests in fields: Content-Digest, Repr-Digest and their Want- counterparts (RFC 9530), Digest, which Repr-Digest
+//! replaced (RFC 3230), Content-MD5 (RFC 1864), and those that clients of S3 send (`x-amz-checksum-*`,
+//! `x-amz-content-sha256`).
 //!
 //! Pure: reads what a client says a value's digests are, or which one it would like, and renders digests. It hashes
-//! nothing. A PUT brings a whole value, so that content and representation are the same bytes, and both fields mean the value.
-//! A part of a resumable upload has a digest of its own.
+//! nothing. A PUT brings a whole value, so that content and representation are the same bytes, and both fields mean the
+//! value. A part of a resumable upload has a digest of its own.
 
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::Kind;
@@ -103,8 +104,9 @@ impl From<BadDigest> for Refusal {
 
 /// The digests that a value must have, as far as the server can compute them.
 impl Digests {
-    /// The digests in `headers`, or trailers. Unknown algorithms are ignored if the field also has a known one. A malformed digest by a
-    /// known algorithm, and a field without a known algorithm, are errors: no digest is skipped silently.
+    /// The digests in `headers`, or trailers. Unknown algorithms are ignored if the field also has a known one. A
+    /// malformed digest by a known algorithm, and a field without a known algorithm, are errors: no digest is skipped
+    /// silently.
     ///
     /// Within a field the last of several digests by one algorithm counts (RFC 9651, section 4.2.2); two fields must
     /// not contradict each other.

@@ -1,4 +1,5 @@
-//! The names of fields that `--keep-field` refuses: a client that stores a value must not say these in the server's name.
+//! The names of fields that `--keep-field` refuses: a client that stores a value must not say these in the server's
+//! name.
 //!
 //! Pure. Fields of other stores are refused because a PUT with one is refused, too.
 

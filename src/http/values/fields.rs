@@ -1,12 +1,15 @@
-//! The fields that a value is sent with: those kept with it from its PUT, and the Cache-Control of answers with values and listings.
+//! The fields that a value is sent with: those kept with it from its PUT, and the Cache-Control of answers with values
+//! and listings.
 //!
-//! Pure. Four fields are always kept, and others where an operator names them. Kept fields are text, a line `name: value` for each, so that an operator can read and set them. The text may have been set
-//! by hand, so what is read back goes through the checks of what arrives with a PUT, and a line that fails them counts as absent.
-//! The media type is kept beside them, by rules of its own ([`media`](super::media)).
+//! Pure. Four fields are always kept, and others where an operator names them. Kept fields are text, a line `name:
+//! value` for each, so that an operator can read and set them. The text may have been set by hand, so what is read back
+//! goes through the checks of what arrives with a PUT, and a line that fails them counts as absent. The media type is
+//! kept beside them, by rules of its own ([`media`](super::media)).
 //!
-//! Cache-Control is `no-cache` unless the operator or the value says otherwise, and `private` for an authenticated client.
-//! Without the field a cache may guess how long a value stays fresh (RFC 9111, section 4.2.2), and then serves the old one after a
-//! replacement; with `no-cache` it keeps the value, and revalidates it before each use: a 304 costs little.
+//! Cache-Control is `no-cache` unless the operator or the value says otherwise, and `private` for an authenticated
+//! client. Without the field a cache may guess how long a value stays fresh (RFC 9111, section 4.2.2), and then serves
+//! the old one after a replacement; with `no-cache` it keeps the value, and revalidates it before each use: a 304 costs
+//! little.
 
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::{Flag, Kind};
@@ -161,8 +164,8 @@ impl StoredFields {
         (!text.is_empty()).then(|| text.into())
     }
 
-    /// Reads the text of [`StoredFields::encode`], or of an operator. The first line of a field counts, and none of a field that is no
-    /// longer `kept`.
+    /// Reads the text of [`StoredFields::encode`], or of an operator. The first line of a field counts, and none of a
+    /// field that is no longer `kept`.
     pub fn decode(text: &[u8], kept: &KeptFields) -> Self {
         let kept = FIELDS
             .iter()
@@ -181,8 +184,8 @@ impl StoredFields {
         self.get(&CONTENT_ENCODING).is_some()
     }
 
-    /// The fields of the value of `key`. A compressed SVG that was stored without a coding gets the coding of its name: browsers cannot
-    /// read it otherwise.
+    /// The fields of the value of `key`. A compressed SVG that was stored without a coding gets the coding of its name:
+    /// browsers cannot read it otherwise.
     pub fn with_coding_of(mut self, key: &str) -> Self {
         if has_suffix(key, SVGZ) && !self.has_coding() {
             self.0
@@ -258,8 +261,8 @@ impl Field {
     }
 }
 
-/// The end of the value of a PUT with these `headers`, as it is kept. As in Swift, X-Delete-After counts if there are both, and a time
-/// that is over is refused.
+/// The end of the value of a PUT with these `headers`, as it is kept. As in Swift, X-Delete-After counts if there are
+/// both, and a time that is over is refused.
 pub fn end(headers: &HeaderMap) -> Result<Option<(HeaderName, HeaderValue)>, BadField> {
     let number = |value: &HeaderValue| value.to_str().ok()?.parse().ok();
     let (field, end) = if let Some(after) = UNTIL_END.of(headers)? {
@@ -291,8 +294,8 @@ fn is_language(tag: &str) -> bool {
     tag.starts_with(|c: char| c.is_ascii_alphabetic()) && tag.split('-').all(is_subtag)
 }
 
-/// True for a disposition type, alone or with parameters (RFC 6266, section 4.1). The parameters are not checked: clients understand
-/// more than the RFC allows, for example a file name in UTF-8 without quotes.
+/// True for a disposition type, alone or with parameters (RFC 6266, section 4.1). The parameters are not checked:
+/// clients understand more than the RFC allows, for example a file name in UTF-8 without quotes.
 fn is_disposition(text: &str) -> bool {
     let kind = text.split(';').next().unwrap_or_default();
     is_token(kind.trim_ascii_end())
@@ -331,7 +334,8 @@ fn directives(text: &str) -> Option<Vec<&str>> {
         .collect()
 }
 
-/// `given`, restricted to one client (RFC 9111, section 5.2.2.7): without the directives that let a shared cache keep the answer.
+/// `given`, restricted to one client (RFC 9111, section 5.2.2.7): without the directives that let a shared cache keep
+/// the answer.
 fn private(given: Option<&HeaderValue>) -> HeaderValue {
     let text = given.and_then(|given| given.to_str().ok());
     if text == Some(DEFAULT_CACHE_CONTROL) {
@@ -348,7 +352,8 @@ fn private(given: Option<&HeaderValue>) -> HeaderValue {
     HeaderValue::try_from(private.join(", ")).unwrap_or(HeaderValue::from_static("private"))
 }
 
-/// Keeps an answer for the authenticated client out of shared caches (RFC 9111, section 3.5). A value's own headers have Vary already.
+/// Keeps an answer for the authenticated client out of shared caches (RFC 9111, section 3.5). A value's own headers
+/// have Vary already.
 pub fn mark_private(headers: &mut HeaderMap, principal: Option<&Principal>, is_value: bool) {
     let Some(principal) = principal else { return };
     if !is_value {

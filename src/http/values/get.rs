@@ -1,7 +1,7 @@
 //! GET: from a key to the answer with its value, or with the part of it that is asked for.
 //!
-//! The response is decided for the version that was found, and has the bytes of that version. If an S3 store has another version when
-//! it is asked for the bytes, the GET starts again.
+//! The response is decided for the version that was found, and has the bytes of that version. If an S3 store has
+//! another version when it is asked for the bytes, the GET starts again.
 
 use std::sync::Arc;
 
@@ -82,8 +82,8 @@ impl GetOptions {
         if self.ranges.is_empty() || !if_range(&self.ranges, current) {
             return Ok(Selection::Whole);
         }
-        // A client that decodes the coding would take the framing of several parts for coded bytes. Many short parts would be longer
-        // than the value.
+        // A client that decodes the coding would take the framing of several parts for coded bytes. Many short parts
+        // would be longer than the value.
         let are_worth_it = |parts: &[_]| {
             !representation.is_coded()
                 && parts.len() <= value.max_parts()
@@ -101,7 +101,8 @@ impl GetOptions {
     }
 }
 
-/// Answers the value of `key`, for a `site` maybe by a sibling. A HEAD is answered without asking an S3 store for the value itself.
+/// Answers the value of `key`, for a `site` maybe by a sibling. A HEAD is answered without asking an S3 store for the
+/// value itself.
 pub async fn get(
     request: &RequestContext,
     key: &Key<'_>,

@@ -1,8 +1,8 @@
-//! Media types of values: those that are kept, those that are guessed, and the classes of types that browsers run, read as text, or
-//! that are worth compressing.
+//! Media types of values: those that are kept, those that are guessed, and the classes of types that browsers run, read
+//! as text, or that are worth compressing.
 //!
-//! Pure. A type is text of the value's writer, who may have set it by hand, so one that is read back from a file goes through
-//! [`check`] like one that arrives with a PUT. The rules look at the type alone, never at the value.
+//! Pure. A type is text of the value's writer, who may have set it by hand, so one that is read back from a file goes
+//! through [`check`] like one that arrives with a PUT. The rules look at the type alone, never at the value.
 
 use std::borrow::Cow;
 
@@ -32,13 +32,14 @@ pub fn check(content_type: &[u8]) -> Option<&str> {
     is_good.then_some(text)
 }
 
-/// `content_type` of a PUT, if it is kept. curl sends [`FORM`] for each body without a given type, and no value is a form.
+/// `content_type` of a PUT, if it is kept. curl sends [`FORM`] for each body without a given type, and no value is a
+/// form.
 pub fn kept(content_type: &[u8]) -> Option<&str> {
     check(content_type).filter(|text| !essence(text).eq_ignore_ascii_case(FORM))
 }
 
-/// The type of the value of `key`: the one that was `stored` with it, else the one that its name suggests. A guessed type of text
-/// names the charset of a value that `is_utf8`: without it, browsers take text for windows-1252.
+/// The type of the value of `key`: the one that was `stored` with it, else the one that its name suggests. A guessed
+/// type of text names the charset of a value that `is_utf8`: without it, browsers take text for windows-1252.
 ///
 /// Other text gets no charset: a wrong one is worse than none, for it overrides the declaration in the text itself.
 pub fn of(key: &str, stored: Option<&str>, is_utf8: bool) -> Cow<'static, str> {
@@ -54,8 +55,8 @@ pub fn is_guessed_text(key: &str, stored: Option<&str>) -> bool {
     is_text(guess(key)) && stored.is_none_or(|stored| check(stored.as_bytes()).is_none())
 }
 
-/// True where browsers read a value of this type as text and guess its charset. JSON is always UTF-8, and XML is unless it declares
-/// another, which a charset of ours would override (RFC 7303, section 3).
+/// True where browsers read a value of this type as text and guess its charset. JSON is always UTF-8, and XML is unless
+/// it declares another, which a charset of ours would override (RFC 7303, section 3).
 fn is_text(content_type: &str) -> bool {
     const SCRIPTS: [&str; 3] = [
         "application/javascript",
@@ -66,8 +67,8 @@ fn is_text(content_type: &str) -> bool {
     (has_prefix(content_type, "text/") && !is_xml) || is_one_of(content_type, &SCRIPTS)
 }
 
-/// True where a browser that opens a value of this type may run scripts of it: HTML, all of XML, which may hold HTML or SVG, and
-/// types made of parts that have types of their own.
+/// True where a browser that opens a value of this type may run scripts of it: HTML, all of XML, which may hold HTML or
+/// SVG, and types made of parts that have types of their own.
 pub fn is_active(content_type: &str) -> bool {
     const ACTIVE: [&str; 6] = [
         "text/html",
@@ -82,7 +83,8 @@ pub fn is_active(content_type: &str) -> bool {
     is_one_of(essence, &ACTIVE) || has_suffix(essence, "+xml")
 }
 
-/// True where a value of this type is likely to become smaller: text in one form or another, and formats without compression.
+/// True where a value of this type is likely to become smaller: text in one form or another, and formats without
+/// compression.
 pub fn is_compressible(content_type: &str) -> bool {
     const SUFFIXES: [&str; 5] = ["+xml", "+json", "+yaml", "+text", "+cbor"];
     const TYPES: [&str; 28] = [

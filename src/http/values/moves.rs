@@ -1,4 +1,5 @@
-//! MOVE and COPY of a value (RFC 4918, sections 9.8 and 9.9): what the fields ask for, and the doing. And what they ask for of a folder.
+//! MOVE and COPY of a value (RFC 4918, sections 9.8 and 9.9): what the fields ask for, and the doing. And what they ask
+//! for of a folder.
 
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::Kind;

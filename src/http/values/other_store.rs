@@ -1,8 +1,8 @@
 //! Requests in the protocols of S3, Azure and Google's store that mean something else here, and are refused.
 //!
-//! A copy, an access list, a tag, a part: each is a PUT or a DELETE of the path of a value, and would replace or remove it. A condition,
-//! a key to encrypt with, a lock or metadata would be dropped. So a field of these stores is accepted only if it is known to change nothing;
-//! other queries are ignored, as they are in plain requests. Pure.
+//! A copy, an access list, a tag, a part: each is a PUT or a DELETE of the path of a value, and would replace or remove
+//! it. A condition, a key to encrypt with, a lock or metadata would be dropped. So a field of these stores is accepted
+//! only if it is known to change nothing; other queries are ignored, as they are in plain requests. Pure.
 
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::{Flag, Kind};
@@ -31,8 +31,8 @@ const OPERATIONS: [&str; 10] = [
     "versionId",
 ];
 
-/// Parameters that do so in the protocol of one store only, also of a read. A field with the prefix beside the parameter identifies the
-/// protocol: other clients may use these names.
+/// Parameters that do so in the protocol of one store only, also of a read. A field with the prefix beside the
+/// parameter identifies the protocol: other clients may use these names.
 const OPERATIONS_OF_ONE: [(&str, &str); 7] = [
     ("x-ms-version", "action"),
     ("x-ms-version", "comp"),
@@ -51,8 +51,8 @@ const CONDITIONS: [&str; 4] = [
     "ifMetagenerationNotMatch",
 ];
 
-/// Fields that change nothing: they identify the client, the time or the program, or say how the bytes are framed and checked. A name
-/// that ends with `-` is a prefix.
+/// Fields that change nothing: they identify the client, the time or the program, or say how the bytes are framed and
+/// checked. A name that ends with `-` is a prefix.
 const HARMLESS: [&str; 32] = [
     // CloudFront.
     "x-amz-cf-",
@@ -135,8 +135,8 @@ impl From<OtherStore> for Refusal {
     }
 }
 
-/// Refuses a request that means something else here. `has_fields` where it has fields [of a store](is_of_store); `authorizes` where
-/// clients authenticate.
+/// Refuses a request that means something else here. `has_fields` where it has fields [of a store](is_of_store);
+/// `authorizes` where clients authenticate.
 pub fn check(
     head: &Parts,
     presented: AuthorizationFields<'_>,
@@ -174,7 +174,8 @@ fn is_signed_link(query: &str) -> bool {
     parse(query.as_bytes()).any(|(name, _)| name == "X-Amz-Signature" || name == "X-Goog-Signature")
 }
 
-/// Refuses a field of a store that is not known to change nothing in a request that `changes` a value, or a condition of another.
+/// Refuses a field of a store that is not known to change nothing in a request that `changes` a value, or a condition
+/// of another.
 fn check_fields(headers: &HeaderMap, changes: bool) -> Result<(), OtherStore> {
     for (name, value) in headers {
         if !is_of_store(name) {
@@ -241,8 +242,8 @@ fn check_signed(head: &Parts) -> Result<(), OtherStore> {
     Ok(())
 }
 
-/// True for the parameters of S3 that leave a request for an object as it is: the signature, the name of the operation, fields of the
-/// answer, and the first part of an object, which was made of one.
+/// True for the parameters of S3 that leave a request for an object as it is: the signature, the name of the operation,
+/// fields of the answer, and the first part of an object, which was made of one.
 fn is_ignored(name: &str, value: &str) -> bool {
     let has = |prefix| has_prefix(name, prefix);
     let is_named = name == "x-id" || (name == "partNumber" && value == "1");

@@ -1,6 +1,7 @@
 //! PUT: from a body as it arrives to a value that is published.
 //!
-//! The body of a refused upload is not read. A body that breaks off, or does not have the digests sent with it, is never stored.
+//! The body of a refused upload is not read. A body that breaks off, or does not have the digests sent with it, is
+//! never stored.
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
@@ -87,8 +88,9 @@ pub async fn put(
     Ok(Outcome::Stored(upload.publish(key).await?))
 }
 
-/// Receives a part of a request as a value of `key`, of `len` bytes where that is known: `data` gives its bytes. It is permitted, and refused,
-/// as a PUT of the key would be now. Returns the publishing of the value, which begins when it is polled; `None` where values are dropped.
+/// Receives a part of a request as a value of `key`, of `len` bytes where that is known: `data` gives its bytes. It is
+/// permitted, and refused, as a PUT of the key would be now. Returns the publishing of the value, which begins when it
+/// is polled; `None` where values are dropped.
 pub async fn receive_part<'r>(
     request: &'r RequestContext,
     key: &Key<'static>,

@@ -1,7 +1,9 @@
-//! A version of a value as clients see it, and the answer with it: all of the value, some of it, or only what a cache asks for.
+//! A version of a value as clients see it, and the answer with it: all of the value, some of it, or only what a cache
+//! asks for.
 //!
-//! A [`Representation`] has the media type, the entity tag and the headers that every answer with the value carries. It is made once
-//! for each open value and kept with it, so an answer from the cache only copies it. Statuses are not known here.
+//! A [`Representation`] has the media type, the entity tag and the headers that every answer with the value carries. It
+//! is made once for each open value and kept with it, so an answer from the cache only copies it. Statuses are not
+//! known here.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -27,8 +29,8 @@ use crate::http::values::fields::StoredFields;
 use crate::http::values::media;
 use crate::store::{Current, Found, GZIP, Key, Published, Validators, coded_tag};
 
-/// A stored page must not act as this origin, nor have its reader's browser ask other servers: it is of no origin, runs no
-/// script, sends no form, and loads nothing but images and styles of this one.
+/// A stored page must not act as this origin, nor have its reader's browser ask other servers: it is of no origin, runs
+/// no script, sends no form, and loads nothing but images and styles of this one.
 const SANDBOX: HeaderValue = HeaderValue::from_static(
     "sandbox; default-src 'none'; img-src 'self' data:; style-src 'self' 'unsafe-inline'",
 );
@@ -135,7 +137,8 @@ impl Representation {
         self.headers.contains_key(CONTENT_ENCODING)
     }
 
-    /// The headers of a 304: those that a cache needs to find its answer (RFC 9110, section 15.4.5), and the policy of the page.
+    /// The headers of a 304: those that a cache needs to find its answer (RFC 9110, section 15.4.5), and the policy of
+    /// the page.
     fn not_modified(&self, etag: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();
         put(&mut headers, ETAG, etag.to_owned());
@@ -200,8 +203,8 @@ impl RepresentedValue {
         Self { found, own }
     }
 
-    /// The value as its sibling `found` has it in a `coding`; `None` where the sibling can be older. A store of objects tells seconds: two of
-    /// one second can be in either order.
+    /// The value as its sibling `found` has it in a `coding`; `None` where the sibling can be older. A store of objects
+    /// tells seconds: two of one second can be in either order.
     pub fn coded(&self, found: Found, coding: &'static str) -> Option<Self> {
         let (validators, plain) = (validators(&found), self.representation());
         let is_current = match (&found, &self.found) {

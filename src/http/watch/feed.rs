@@ -1,10 +1,10 @@
 //! Subscribers, which get changes as they are acknowledged, in the order of publishing.
 //!
-//! A [`Subscription`] is a position in the store's changes and a prefix; it has no queue. Changes stay in the store, once for all
-//! subscribers, and one that finds them gone gets a resync event. One task of each reactor waits for changes and wakes its
-//! subscribers, a few at a time: publishing costs the same for a thousand of them as for one, other connections have their turn in
-//! between, and changes made meanwhile are sent together. A subscriber gets no key that it may not watch by the rules of this
-//! moment, and its subscription ends with its right.
+//! A [`Subscription`] is a position in the store's changes and a prefix; it has no queue. Changes stay in the store,
+//! once for all subscribers, and one that finds them gone gets a resync event. One task of each reactor waits for
+//! changes and wakes its subscribers, a few at a time: publishing costs the same for a thousand of them as for one,
+//! other connections have their turn in between, and changes made meanwhile are sent together. A subscriber gets no key
+//! that it may not watch by the rules of this moment, and its subscription ends with its right.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -39,7 +39,8 @@ pub const NO_WATCH: Error = Error::NotSupported {
     what: "changes of an S3 store are not told: list the keys from time to time",
 };
 
-/// A timer of [`HEARTBEAT`], for use on a reactor. After a pause of the machine it ticks once, not once for each interval.
+/// A timer of [`HEARTBEAT`], for use on a reactor. After a pause of the machine it ticks once, not once for each
+/// interval.
 pub fn heartbeat() -> Interval {
     let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -130,7 +131,8 @@ struct Json<'a> {
 }
 
 impl Event {
-    /// What a subscriber is told of `change` who may know the keys that `knows`: of a move both ends, or the one that it knows.
+    /// What a subscriber is told of `change` who may know the keys that `knows`: of a move both ends, or the one that
+    /// it knows.
     fn change(change: &Change, knows: impl Fn(&str) -> bool) -> Option<Self> {
         let from = change.from.as_ref().map(|from| from.as_str());
         let from = from.filter(|from| knows(from));
@@ -179,8 +181,8 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Subscribes to the changes of keys that begin with `prefix` and that the `permission` covers, if there is one: to the changes after
-    /// number `since`, or from now on.
+    /// Subscribes to the changes of keys that begin with `prefix` and that the `permission` covers, if there is one: to
+    /// the changes after number `since`, or from now on.
     pub fn new(
         subscribers: &Rc<Subscribers>,
         connection: &Rc<ConnectionState>,
@@ -454,7 +456,8 @@ mod tests {
                 let mut subscription = subscribe(None);
                 let (begin, mut all) = (subscription.seen, Vec::new());
                 for (rules, changes) in steps {
-                    // They are told of by the rules that hold when they are told, also if others held when they were made.
+                    // They are told of by the rules that hold when they are told, also if others held when they were
+                    // made.
                     subscribers.changes.tell(changes.iter().map(String::as_str));
                     write(&path, &rules);
                     access.reload().unwrap();

@@ -1,8 +1,8 @@
-//! Watching: subscribers get changes as they are acknowledged, over a WebSocket or as Server-Sent Events (WHATWG HTML, section
-//! 9.2), the body of a response that ends when one side leaves.
+//! Watching: subscribers get changes as they are acknowledged, over a WebSocket or as Server-Sent Events (WHATWG HTML,
+//! section 9.2), the body of a response that ends when one side leaves.
 //!
-//! hyper gets the next events only when the socket has taken those before, so that a slow reader has one batch here and everything
-//! else stays where it is kept for all.
+//! hyper gets the next events only when the socket has taken those before, so that a slow reader has one batch here and
+//! everything else stays where it is kept for all.
 
 pub mod feed;
 pub mod request;
@@ -30,8 +30,8 @@ use crate::store::Error;
 pub use feed::Subscribers;
 pub use websocket::Session;
 
-/// The response to a client that watches, and the session that follows a WebSocket handshake. The subscription begins before the
-/// response, so that a client which acts on the response misses nothing.
+/// The response to a client that watches, and the session that follows a WebSocket handshake. The subscription begins
+/// before the response, so that a client which acts on the response misses nothing.
 pub fn subscribe(
     service: &Service,
     subscribers: &Rc<Subscribers>,
@@ -110,8 +110,8 @@ impl Stream for Events {
     }
 }
 
-/// A comment, and a block without data, which is no event but moves the Last-Event-ID of the client: one that comes back after a quiet
-/// time has missed nothing.
+/// A comment, and a block without data, which is no event but moves the Last-Event-ID of the client: one that comes
+/// back after a quiet time has missed nothing.
 fn position(comment: &str, seen: u64) -> String {
     format!(": {comment}\nid: {seen}\n\n")
 }

@@ -1,7 +1,8 @@
-//! A request to watch changes: the keys, the first change, the transport, or why it is refused; and the headers of the answer.
+//! A request to watch changes: the keys, the first change, the transport, or why it is refused; and the headers of the
+//! answer.
 //!
-//! Pure. Reads the headers of the WebSocket handshake (RFC 6455, section 4.2.1) and decides which pages may make one: browsers let
-//! any page open a WebSocket anywhere, and leave it to the server to look at its origin.
+//! Pure. Reads the headers of the WebSocket handshake (RFC 6455, section 4.2.1) and decides which pages may make one:
+//! browsers let any page open a WebSocket anywhere, and leave it to the server to look at its origin.
 
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::{Flag, Kind};
@@ -34,7 +35,8 @@ pub struct WatchRequest {
 }
 
 impl WatchRequest {
-    /// The request of `head`, whose body has `len` bytes where that is known. Pages of another origin may ask if it `is_allowed`.
+    /// The request of `head`, whose body has `len` bytes where that is known. Pages of another origin may ask if it
+    /// `is_allowed`.
     pub fn of(
         head: &Parts,
         len: Option<u64>,

@@ -1,7 +1,7 @@
 //! Changes over a WebSocket (RFC 6455): the server sends messages, and the client answers pings.
 //!
-//! At most one batch waits for a client that does not read. A client that answers no ping for two intervals is disconnected; one
-//! that violates the protocol or sends messages gets a close frame that says so.
+//! At most one batch waits for a client that does not read. A client that answers no ping for two intervals is
+//! disconnected; one that violates the protocol or sends messages gets a close frame that says so.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

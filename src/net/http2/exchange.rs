@@ -1,8 +1,8 @@
 //! One stream: from the work on its request to the last frame of its response.
 //!
-//! A body is read as the client makes room for it, a piece at a time, so a stream whose client takes nothing holds nothing.
-//! Promises that what goes wrong ends this stream alone (`RST_STREAM`), and that what changes something is done although the
-//! client has gone.
+//! A body is read as the client makes room for it, a piece at a time, so a stream whose client takes nothing holds
+//! nothing. Promises that what goes wrong ends this stream alone (`RST_STREAM`), and that what changes something is
+//! done although the client has gone.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -228,8 +228,8 @@ impl Exchange {
         Ok(sending.send_data(Bytes::new(), true)?)
     }
 
-    /// Takes the place of a stream that watches, if it does: the connection's own, or one of another connection, for a watcher costs others
-    /// as much over HTTP/2 as over HTTP/1. Without a place the client may try again.
+    /// Takes the place of a stream that watches, if it does: the connection's own, or one of another connection, for a
+    /// watcher costs others as much over HTTP/2 as over HTTP/1. Without a place the client may try again.
     fn watch(&self) -> Result<Option<Place>, Gone> {
         if self.state.phase() != Phase::Watching {
             return Ok(None);
@@ -280,8 +280,8 @@ impl Exchange {
         self.output.queue(bytes);
     }
 
-    /// How much of `wanted` bytes the client and the socket take now, not 0. A stream waits for its client where that has
-    /// given it no window; who holds up the socket is a matter of the connection.
+    /// How much of `wanted` bytes the client and the socket take now, not 0. A stream waits for its client where that
+    /// has given it no window; who holds up the socket is a matter of the connection.
     fn poll_room(
         &self,
         sending: &mut SendStream<Bytes>,
@@ -305,8 +305,8 @@ impl Exchange {
         })
     }
 
-    /// A client that has its response may still be sending. It is read for a while, for some clients see a response only
-    /// when they are done with the request; then it is asked to stop (RFC 9113, section 8.1).
+    /// A client that has its response may still be sending. It is read for a while, for some clients see a response
+    /// only when they are done with the request; then it is asked to stop (RFC 9113, section 8.1).
     async fn drop_unread(&self) {
         if self.state.has_lost_client() || self.stream.is_received() {
             return;
@@ -325,8 +325,8 @@ impl Exchange {
     }
 }
 
-/// Takes `len` bytes of `piece`; fewer where it has fewer at hand, never none. The pages of a region are in memory: the body sees
-/// to that.
+/// Takes `len` bytes of `piece`; fewer where it has fewer at hand, never none. The pages of a region are in memory: the
+/// body sees to that.
 fn take(piece: &mut Piece, len: usize) -> io::Result<Bytes> {
     let mut bytes = Vec::new();
     let read = match piece {

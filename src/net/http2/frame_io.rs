@@ -1,11 +1,12 @@
-//! Frames of an HTTP/2 connection on their way: read for so long as it is this connection's turn, gathered and sent together.
+//! Frames of an HTTP/2 connection on their way: read for so long as it is this connection's turn, gathered and sent
+//! together.
 //!
 //! Frames of a few bytes may cost much more than those bytes, so a client that sends without end has its turn like all
 //! others. A connection rests only between two frames, and not in the head of a request: half a frame has the time of a
-//! head. A response is a few small frames, and many responses leave at once: one call of the kernel takes them all. A stream
-//! reads on in its value only while less than [`MOST_BYTES`] wait, so a client that takes nothing costs so much memory, and
-//! not that of all its streams. Promises that no stream waits for a connection that has ended. Knows no request: the h2 crate
-//! reads and makes the frames.
+//! head. A response is a few small frames, and many responses leave at once: one call of the kernel takes them all. A
+//! stream reads on in its value only while less than [`MOST_BYTES`] wait, so a client that takes nothing costs so much
+//! memory, and not that of all its streams. Promises that no stream waits for a connection that has ended. Knows no
+//! request: the h2 crate reads and makes the frames.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
@@ -148,8 +149,9 @@ impl Output {
         self.queued.set(self.queued.get() + bytes);
     }
 
-    /// A stream follows changes: there may be nothing to send or receive for hours but what shows that the client is there. Returns the
-    /// place that the connection has taken of those that may be open, unless another such stream has it.
+    /// A stream follows changes: there may be nothing to send or receive for hours but what shows that the client is
+    /// there. Returns the place that the connection has taken of those that may be open, unless another such stream has
+    /// it.
     pub(super) fn watches(&self) -> Option<Rc<()>> {
         self.socket.raw.expect_acknowledgments();
         (Rc::strong_count(&self.place) == 1).then(|| Rc::clone(&self.place))

@@ -1,7 +1,8 @@
 //! The account of the values that bounds count, as readers and the publisher use it.
 //!
-//! It stands on the names of the directory, of which the index of listings is made. Three write here: the publisher, when it admits a change
-//! and when it has made it; the index ([`super::count`]), which sees what other programs do; and reads, which set the time of a value.
+//! It stands on the names of the directory, of which the index of listings is made. Three write here: the publisher,
+//! when it admits a change and when it has made it; the index ([`super::count`]), which sees what other programs do;
+//! and reads, which set the time of a value.
 //!
 //! The lock is held for short, and never across a call that may wait.
 
@@ -73,7 +74,8 @@ pub struct Account {
     pub(super) state: Mutex<State>,
     /// The scopes that evictions for the disk take from.
     pub(super) largest: Mutex<Largest>,
-    /// Held while a folder gets its other name, on the disk and here; and by the index while it looks at a name or forgets some.
+    /// Held while a folder gets its other name, on the disk and here; and by the index while it looks at a name or
+    /// forgets some.
     pub(super) renaming: Mutex<()>,
     /// All values have been counted once.
     is_whole: AtomicBool,
@@ -91,7 +93,8 @@ pub struct Figures {
 }
 
 impl Account {
-    /// An account of nothing yet, in a directory on this `file_system`, of which an earlier process has `remembered` the uses.
+    /// An account of nothing yet, in a directory on this `file_system`, of which an earlier process has `remembered`
+    /// the uses.
     pub fn new(bounds: Vec<Bound>, file_system: FileSystem, remembered: Uses) -> Arc<Self> {
         Arc::new(Self {
             figures: bounds.iter().map(|_| Figures::default()).collect(),
@@ -151,8 +154,8 @@ impl Account {
         scopes(&self.bounds, folder).map(sums).collect()
     }
 
-    /// A value of `key`, which a bound counts, is read from its file: it is used, and where the next use of it is noted; `None` where it is
-    /// not counted yet.
+    /// A value of `key`, which a bound counts, is read from its file: it is used, and where the next use of it is
+    /// noted; `None` where it is not counted yet.
     pub fn read(&self, key: &str) -> Option<Arc<Value>> {
         let state = self.state.lock();
         let value = state.names.value(key).cloned();

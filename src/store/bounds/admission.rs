@@ -1,7 +1,9 @@
-//! Admission: whether a bound has room for the value of a change, which then holds that room until it is made ([`Reservation`]).
+//! Admission: whether a bound has room for the value of a change, which then holds that room until it is made
+//! ([`Reservation`]).
 //!
-//! A change that is admitted has room: what it brings counts from then on. A change that lacks room waits with a reservation, and changes that
-//! come after it leave that room to it. Evicts nothing: [`Room`](super::room::Room) chooses who goes.
+//! A change that is admitted has room: what it brings counts from then on. A change that lacks room waits with a
+//! reservation, and changes that come after it leave that room to it. Evicts nothing: [`Room`](super::room::Room)
+//! chooses who goes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -107,8 +109,8 @@ impl Account {
         }
     }
 
-    /// Fails where a bound has no room for a small value below the folder `path`, which is not there: what it lacks is not evicted for a
-    /// folder, which no bound counts.
+    /// Fails where a bound has no room for a small value below the folder `path`, which is not there: what it lacks is
+    /// not evicted for a folder, which no bound counts.
     pub fn may_make_folder(&self, path: &str) -> Result<(), Error> {
         let below = format!("{path}/k");
         if self.counts(&below) && !self.is_whole() {
@@ -125,8 +127,9 @@ impl Account {
         lack.map_or(Ok(()), |lack| Err(self.refuse(&lack)))
     }
 
-    /// Admits the value of `ask`: what it brings counts from now on, until `held` is dropped. Fails where a bound has no room. Then `held` has it
-    /// wait, and changes that come after it leave that room to it; unless no eviction would make room, where it waits for nothing.
+    /// Admits the value of `ask`: what it brings counts from now on, until `held` is dropped. Fails where a bound has
+    /// no room. Then `held` has it wait, and changes that come after it leave that room to it; unless no eviction would
+    /// make room, where it waits for nothing.
     pub fn admit(
         self: &Arc<Self>,
         held: &mut Option<Box<Reservation>>,
@@ -182,8 +185,9 @@ impl Account {
         Err(self.refusal(&lack))
     }
 
-    /// The publisher has made a change of `key`, admitted as `held` or begun after so many looks: its file is this one now, or none. Another
-    /// program may have changed that since: where the index has looked meanwhile, it is looked at once more.
+    /// The publisher has made a change of `key`, admitted as `held` or begun after so many looks: its file is this one
+    /// now, or none. Another program may have changed that since: where the index has looked meanwhile, it is looked at
+    /// once more.
     pub fn made(
         &self,
         dir: &ValuesDir,

@@ -1,4 +1,5 @@
-//! The account as the index keeps it up: what lies in the directory is looked at and counted, and what is not met is forgotten.
+//! The account as the index keeps it up: what lies in the directory is looked at and counted, and what is not met is
+//! forgotten.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,7 +16,8 @@ use crate::store::clock;
 use crate::store::directory_fd::{Blocking, ValuesDir};
 use crate::value::{Key, Meta};
 
-/// The seconds in which file systems choose the blocks of what was written: a file that has changed since is looked at again after that.
+/// The seconds in which file systems choose the blocks of what was written: a file that has changed since is looked at
+/// again after that.
 const DELAYED: i64 = 10;
 
 /// Names that are remembered to be looked at again. For more, all values are counted anew.
@@ -46,8 +48,8 @@ impl Account {
         }
     }
 
-    /// Whether `key` was met since the last count and since names were last read again, and no change of it is under way; `None` where nothing
-    /// is known of it.
+    /// Whether `key` was met since the last count and since names were last read again, and no change of it is under
+    /// way; `None` where nothing is known of it.
     pub fn has(&self, key: &str) -> Option<bool> {
         let state = self.state.lock();
         if state.is_in_flight(key) {
@@ -85,8 +87,8 @@ impl Account {
         }
     }
 
-    /// When the file of `stat` was used last, as far as that tells. Programs read files too, and each read sets a file's time of access: so
-    /// that counts only where nothing else is known.
+    /// When the file of `stat` was used last, as far as that tells. Programs read files too, and each read sets a
+    /// file's time of access: so that counts only where nothing else is known.
     fn used(&self, key: &str, before: Option<Known>, stat: &Stat) -> i64 {
         let written = Meta::of(stat).version.nanos() / 1_000_000;
         let written = i64::try_from(written).unwrap_or(i64::MIN);
@@ -121,8 +123,8 @@ impl Account {
         })
     }
 
-    /// Has `rename` give the folder `from` the name `to`, and counts its values there: the sums are the same, and so are the uses. The index
-    /// looks at nothing meanwhile, so no value counts twice, and none is forgotten.
+    /// Has `rename` give the folder `from` the name `to`, and counts its values there: the sums are the same, and so
+    /// are the uses. The index looks at nothing meanwhile, so no value counts twice, and none is forgotten.
     pub fn rename<E>(
         &self,
         [from, to]: [&str; 2],
@@ -174,7 +176,8 @@ impl Account {
         Ok(())
     }
 
-    /// Begins to read the names that begin with `prefix` again: a name that is counted stays until [`Account::forget_unseen`].
+    /// Begins to read the names that begin with `prefix` again: a name that is counted stays until
+    /// [`Account::forget_unseen`].
     pub fn unsee(&self, prefix: &str) {
         self.forget_uncounted(prefix);
         let mut state = self.state.lock();
@@ -191,7 +194,8 @@ impl Account {
         }
     }
 
-    /// Begins to count all values anew; with `reads_names`, also the names that no bound counts. The number of this count.
+    /// Begins to count all values anew; with `reads_names`, also the names that no bound counts. The number of this
+    /// count.
     pub fn begin_count(&self, reads_names: bool) -> u32 {
         if reads_names {
             self.forget_uncounted("");

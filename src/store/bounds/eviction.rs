@@ -1,5 +1,5 @@
-//! Who is removed without a change that asks for it: what has ended, what nearly full bounds and a nearly full disk will need, and what is too
-//! old.
+//! Who is removed without a change that asks for it: what has ended, what nearly full bounds and a nearly full disk
+//! will need, and what is too old.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -105,8 +105,9 @@ impl Account {
         }
     }
 
-    /// Values to be evicted ahead of need: those of scopes that are nearly full, but what was used within the `min-age` of their bounds. Of a
-    /// scope above its bound, as other programs or a smaller bound leave it, whatever is too much.
+    /// Values to be evicted ahead of need: those of scopes that are nearly full, but what was used within the `min-age`
+    /// of their bounds. Of a scope above its bound, as other programs or a smaller bound leave it, whatever is too
+    /// much.
     pub fn victims_ahead(self: &Arc<Self>) -> Vec<Victim> {
         let (mut nearly_full, mut victims) = (Vec::new(), Vec::new());
         for bound in (0..self.bounds.len()).filter(|&at| self.evicts(at)) {
@@ -134,7 +135,8 @@ impl Account {
         victims
     }
 
-    /// Values to be evicted so that the disk has so much more, of the largest scope that has any; never those of the keys `except`.
+    /// Values to be evicted so that the disk has so much more, of the largest scope that has any; never those of the
+    /// keys `except`.
     pub(super) fn victims_of_disk(self: &Arc<Self>, lacks: Total, except: &[&str]) -> Vec<Victim> {
         let mut largest = self.largest.lock();
         let is_old = largest.compared.is_none_or(|at| at.elapsed() >= COMPARED);

@@ -1,9 +1,9 @@
 //! The ledger: what each key takes, and the sums of each bound over its keys.
 //!
-//! A key takes what its file does, or what a change brings that is admitted and not made yet, whichever is more: a change that fails or
-//! is given up leaves nothing behind. Each change of a key goes through [`State::update`], which has the sums follow, so nothing drifts.
-//! Beside what is taken, a sum knows what is about to go ([`Sums::leaving`]), what changes wait for ([`Sums::waiting`]), and what can
-//! never go. Chooses nothing.
+//! A key takes what its file does, or what a change brings that is admitted and not made yet, whichever is more: a
+//! change that fails or is given up leaves nothing behind. Each change of a key goes through [`State::update`], which
+//! has the sums follow, so nothing drifts. Beside what is taken, a sum knows what is about to go ([`Sums::leaving`]),
+//! what changes wait for ([`Sums::waiting`]), and what can never go. Chooses nothing.
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -170,7 +170,8 @@ impl State {
         }
     }
 
-    /// Has `change` change what `key` adds to the sums of `bounds`, whose file is that of the first value before, and of the second then.
+    /// Has `change` change what `key` adds to the sums of `bounds`, whose file is that of the first value before, and
+    /// of the second then.
     pub fn recharge(
         &mut self,
         bounds: &[Bound],
@@ -205,8 +206,8 @@ impl State {
         }
     }
 
-    /// Notes what the file of `key` is, if there is one; `used` is its last use, where it is later than what is known of it. With `made`, the
-    /// change that was to bring so many bytes has made it.
+    /// Notes what the file of `key` is, if there is one; `used` is its last use, where it is later than what is known
+    /// of it. With `made`, the change that was to bring so many bytes has made it.
     pub fn note(
         &mut self,
         bounds: &[Bound],
@@ -246,7 +247,8 @@ impl State {
         self.order(bounds, key, &value);
     }
 
-    /// A change that is to bring `key` so many bytes, and takes the value of `source`, if it moves, is admitted, or is over.
+    /// A change that is to bring `key` so many bytes, and takes the value of `source`, if it moves, is admitted, or is
+    /// over.
     pub fn admit(
         &mut self,
         bounds: &[Bound],

@@ -1,9 +1,10 @@
 //! Bounds of what the directory keeps: how many bytes, how many values, and for how long.
 //!
-//! Owns the rules ([`Bound`]), the [`Account`] of the values that they name, and the [`Room`] that is made for others. A bound that evicts
-//! removes the values that were used longest ago; one that refuses is a quota. What no bound names is counted by none and never evicted. The
-//! publisher has each change admitted before it makes it, so that no bound is exceeded. Removes nothing by itself: the publisher makes room
-//! for a change, and the keeper of the directory evicts ahead of need and by age.
+//! Owns the rules ([`Bound`]), the [`Account`] of the values that they name, and the [`Room`] that is made for others.
+//! A bound that evicts removes the values that were used longest ago; one that refuses is a quota. What no bound names
+//! is counted by none and never evicted. The publisher has each change admitted before it makes it, so that no bound is
+//! exceeded. Removes nothing by itself: the publisher makes room for a change, and the keeper of the directory evicts
+//! ahead of need and by age.
 
 mod account;
 mod admission;

@@ -1,6 +1,7 @@
 //! The names of the directory, each with its value if a bound counts it. The index of listings is these names.
 //!
-//! They are kept by folder, so that a folder that moves takes its names along and none of them is touched. Knows nothing of bounds.
+//! They are kept by folder, so that a folder that moves takes its names along and none of them is touched. Knows
+//! nothing of bounds.
 
 #![expect(
     clippy::zero_sized_map_values,
@@ -148,8 +149,8 @@ impl Names {
             || below.next().is_some_and(|path| path.starts_with(folder))
     }
 
-    /// Visits some of the keys of these names that begin with `prefix`, folder by folder, behind the key `after`; returns the last one, if there
-    /// may be more.
+    /// Visits some of the keys of these names that begin with `prefix`, folder by folder, behind the key `after`;
+    /// returns the last one, if there may be more.
     pub fn visit_some<V>(
         &self,
         of: fn(&Folder) -> &BTreeMap<Box<str>, V>,
@@ -193,7 +194,8 @@ impl Names {
         below.find_map(|(path, names)| has_more(path, names, ""))
     }
 
-    /// Gives the folder `from` the name `to`, each with a `/` behind it, with all names below it. Nothing has a name below `to`.
+    /// Gives the folder `from` the name `to`, each with a `/` behind it, with all names below it. Nothing has a name
+    /// below `to`.
     pub fn rename(&mut self, from: &str, to: &str) {
         let folders = self.folders.range::<str, _>((Included(from), Unbounded));
         let below = folders.take_while(|(path, _)| path.starts_with(from));

@@ -1,8 +1,8 @@
 //! The order in which values go: those used longest ago first, in exactly that order.
 //!
-//! A pass over all values of a scope collects those used longest ago. They are taken from the front while none was used since; what is not
-//! among them was used later than all of them, so the order is that of all. A value that could not be evicted is not chosen again until it
-//! changes, and one whose eviction is under way is not chosen twice.
+//! A pass over all values of a scope collects those used longest ago. They are taken from the front while none was used
+//! since; what is not among them was used later than all of them, so the order is that of all. A value that could not
+//! be evicted is not chosen again until it changes, and one whose eviction is under way is not chosen twice.
 
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -70,8 +70,8 @@ impl State {
 }
 
 impl Account {
-    /// The values of a scope that were used longest ago, all before the time `before`, until they make up what is beyond or [`STEP`] of
-    /// them are found; never those of the keys `except`. None before all values are counted.
+    /// The values of a scope that were used longest ago, all before the time `before`, until they make up what is
+    /// beyond or [`STEP`] of them are found; never those of the keys `except`. None before all values are counted.
     pub(super) fn oldest(
         self: &Arc<Self>,
         from: From,

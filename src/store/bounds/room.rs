@@ -1,8 +1,9 @@
 //! Room for what is to be stored: who goes for it, in the bounds of its key and on the disk.
 //!
-//! All that needs room asks here. Room is made until nothing lacks, or until no value is left that can be evicted: no count ends it. Only
-//! what lacks is evicted. A snapshot keeps the blocks of what is removed: where evictions have given the disk nothing, no value is evicted
-//! for it until its free space has changed. Removes nothing: the caller has the publisher remove the victims, and asks again.
+//! All that needs room asks here. Room is made until nothing lacks, or until no value is left that can be evicted: no
+//! count ends it. Only what lacks is evicted. A snapshot keeps the blocks of what is removed: where evictions have
+//! given the disk nothing, no value is evicted for it until its free space has changed. Removes nothing: the caller has
+//! the publisher remove the victims, and asks again.
 
 use std::sync::{Arc, Weak};
 
@@ -18,8 +19,8 @@ use crate::store::space::Free;
 /// The part of what was evicted that is to be free after that, so that it has helped.
 const GAIN: u64 = 8;
 
-/// Rounds of evictions in a row that have given the disk nothing, after which others would not either. Of one that is not known: others may
-/// have taken what it gave, and the blocks of a large file are freed a little later.
+/// Rounds of evictions in a row that have given the disk nothing, after which others would not either. Of one that is
+/// not known: others may have taken what it gave, and the blocks of a large file are freed a little later.
 pub(super) const IN_VAIN: u32 = 8;
 
 /// Who goes.
@@ -104,7 +105,8 @@ impl Room {
         })
     }
 
-    /// Who goes so that the disk, of which so much is `free` now, has as much more as it `lacks`; never the values of `except`.
+    /// Who goes so that the disk, of which so much is `free` now, has as much more as it `lacks`; never the values of
+    /// `except`.
     pub fn for_disk(&self, free: Option<Free>, lacks: Total, except: &[&str]) -> Choice {
         let mut last = self.last.lock();
         let free = free.unwrap_or_default();

@@ -145,8 +145,8 @@ pub fn named(scope: &str) -> String {
     }
 }
 
-/// The keys that a bound holds for: those with one beginning, or those with one of the form `before{name}/after`, where each name has a
-/// bound of its own.
+/// The keys that a bound holds for: those with one beginning, or those with one of the form `before{name}/after`, where
+/// each name has a bound of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prefix {
     before: Box<str>,

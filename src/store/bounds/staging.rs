@@ -1,5 +1,5 @@
-//! What uploads have on the disk before they are published. It counts against the bounds of their keys that evict nothing: else one client
-//! could keep any number of unfinished uploads beside a quota.
+//! What uploads have on the disk before they are published. It counts against the bounds of their keys that evict
+//! nothing: else one client could keep any number of unfinished uploads beside a quota.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

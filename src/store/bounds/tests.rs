@@ -1,7 +1,9 @@
-//! The account beside the simplest model of it: a map of the values and what each takes, summed and sorted anew at every question.
+//! The account beside the simplest model of it: a map of the values and what each takes, summed and sorted anew at
+//! every question.
 //!
-//! Clients write, remove and read, and move folders, other programs place files of any age and remove them, the index counts, and the server is
-//! started anew, all of it in any order. After each step the sums of each scope are those of the model, and what is evicted is what the model sorts first.
+//! Clients write, remove and read, and move folders, other programs place files of any age and remove them, the index
+//! counts, and the server is started anew, all of it in any order. After each step the sums of each scope are those of
+//! the model, and what is evicted is what the model sorts first.
 
 mod plays;
 mod step;

@@ -1,7 +1,8 @@
 //! The values that one request stores: a COPY of a folder, a tar or a form. Owns their sums, by bound.
 //!
-//! A bound that evicts takes any value by itself, and would remove the first values of such a request for the last. So a request asks here
-//! whether a bound has room for all of them together. Counts only what it is told: what others store meanwhile is theirs.
+//! A bound that evicts takes any value by itself, and would remove the first values of such a request for the last. So
+//! a request asks here whether a bound has room for all of them together. Counts only what it is told: what others
+//! store meanwhile is theirs.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -37,7 +38,8 @@ impl Account {
         }
     }
 
-    /// Adds a value of `len` bytes that is to be stored under `key`, in place of one of the length `replaced`, if there is one.
+    /// Adds a value of `len` bytes that is to be stored under `key`, in place of one of the length `replaced`, if there
+    /// is one.
     pub fn add_stored(&self, together: &mut Together, key: &str, len: u64, replaced: Option<u64>) {
         for (at, scope) in scopes(&self.bounds, key) {
             let sums = together.scopes.entry((at, scope.into())).or_default();
@@ -57,8 +59,8 @@ impl Account {
         }
     }
 
-    /// Adds a value of `len` bytes that is stored next under `key`; fails where a bound that evicts would remove others of this request for
-    /// it.
+    /// Adds a value of `len` bytes that is stored next under `key`; fails where a bound that evicts would remove others
+    /// of this request for it.
     pub fn may_join(&self, together: &mut Together, key: &str, len: u64) -> Result<(), Error> {
         self.add_stored(together, key, len, None);
         for (at, scope) in scopes(&self.bounds, key).filter(|(at, _)| self.evicts(*at)) {
@@ -71,7 +73,8 @@ impl Account {
         Ok(())
     }
 
-    /// Fails where a bound has no room for all that is stored, beside what is to stay; true if values are evicted for it.
+    /// Fails where a bound has no room for all that is stored, beside what is to stay; true if values are evicted for
+    /// it.
     pub fn may_store(&self, together: &Together) -> Result<bool, Error> {
         let mut evicts = false;
         for ((at, scope), sums) in &together.scopes {

@@ -1,8 +1,10 @@
-//! What an earlier process has left of the account: the last use of each value, and the bounds that may remove what was there before them.
+//! What an earlier process has left of the account: the last use of each value, and the bounds that may remove what was
+//! there before them.
 //!
-//! The uses are one file, `.data-server/uses`. It is written whole once an hour and at an orderly end; in between, the uses of the last minute
-//! are appended to it, so that a kill loses no more. A record is the hash of a key and milliseconds since 1970, 8 bytes each, the lowest
-//! first; the last record of a hash counts. A value that the file does not have counts from its file's times. A damaged file is as none.
+//! The uses are one file, `.data-server/uses`. It is written whole once an hour and at an orderly end; in between, the
+//! uses of the last minute are appended to it, so that a kill loses no more. A record is the hash of a key and
+//! milliseconds since 1970, 8 bytes each, the lowest first; the last record of a hash counts. A value that the file
+//! does not have counts from its file's times. A damaged file is as none.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -91,7 +93,8 @@ pub fn approval(bound: &Bound, why: Removal) -> Option<String> {
     }
 }
 
-/// True if `bound` may remove what it finds, for the reason `why`: a bound that holds all its keys, and removes for that reason, is `approved`.
+/// True if `bound` may remove what it finds, for the reason `why`: a bound that holds all its keys, and removes for
+/// that reason, is `approved`.
 pub fn is_approved(approved: &BTreeSet<String>, bound: &Bound, why: Removal) -> bool {
     let prefix = bound.prefix.to_string();
     let mut approved = approved.iter();
@@ -108,7 +111,8 @@ pub fn approved(own: &OwnedFd) -> BTreeSet<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// Writes what is `approved`. It survives the loss of power: a bound that lost its approval would refuse what it evicted before.
+/// Writes what is `approved`. It survives the loss of power: a bound that lost its approval would refuse what it
+/// evicted before.
 pub fn approve(own: &OwnedFd, approved: &BTreeSet<String>) -> Result<(), Errno> {
     let lines: String = approved.iter().flat_map(|line| [line, "\n"]).collect();
     replace(

@@ -202,8 +202,8 @@ pub(super) fn since_1970(millis: i64) -> i64 {
     millis.saturating_sub(started()).min(uptime())
 }
 
-/// When the system started, in milliseconds since 1970. Noted, and noted anew once the clock was set or the system slept: the two clocks tick
-/// apart, and two values of one time have one time of use, whenever each is looked at.
+/// When the system started, in milliseconds since 1970. Noted, and noted anew once the clock was set or the system
+/// slept: the two clocks tick apart, and two values of one time have one time of use, whenever each is looked at.
 fn started() -> i64 {
     static NOTED: AtomicI64 = AtomicI64::new(0);
     let (now, noted) = (clock::now() / 1_000_000 - uptime(), NOTED.load(Relaxed));

@@ -14,7 +14,8 @@ pub struct Victim {
     pub key: Key<'static>,
     /// Bytes of the disk that it takes.
     pub bytes: u64,
-    /// Allows its removal, by what its file is now: it was neither used nor written since. While this is kept, the removal is under way.
+    /// Allows its removal, by what its file is now: it was neither used nor written since. While this is kept, the
+    /// removal is under way.
     pub allows: Box<dyn Fn(Option<Meta>) -> bool + Send>,
     /// The reason.
     pub why: Removal,

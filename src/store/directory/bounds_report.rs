@@ -1,4 +1,5 @@
-//! What bounds hold of a directory, for a person: sizes, ages, and what would go next. Changes nothing, so a server may have the directory.
+//! What bounds hold of a directory, for a person: sizes, ages, and what would go next. Changes nothing, so a server may
+//! have the directory.
 
 use std::fmt::Write as _;
 use std::path::Path;

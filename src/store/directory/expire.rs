@@ -1,8 +1,8 @@
 //! The removal of values that have ended.
 //!
-//! Such a value is absent to every request at once ([`Meta::has_ended`]): the walks here only give its place back. Each removal is a
-//! change like any other, and the publisher makes it only if the value is still the one that was found. What a client has stored
-//! meanwhile stays.
+//! Such a value is absent to every request at once ([`Meta::has_ended`]): the walks here only give its place back. Each
+//! removal is a change like any other, and the publisher makes it only if the value is still the one that was found.
+//! What a client has stored meanwhile stays.
 
 use std::time::{Duration, Instant};
 
@@ -19,8 +19,8 @@ const WALK_EVERY: Duration = Duration::from_secs(600);
 const REMOVED_AT_ONCE: usize = 64;
 
 impl Directory {
-    /// Removes for ever the files of values that have ended, if it may write: at once, and again from time to time. It walks only where a
-    /// value ever had an end.
+    /// Removes for ever the files of values that have ended, if it may write: at once, and again from time to time. It
+    /// walks only where a value ever had an end.
     pub async fn remove_ended(&self) {
         let Some(writing) = &self.writing else { return };
         let pause = failpoint::expiry_interval(WALK_EVERY);
@@ -37,8 +37,8 @@ impl Directory {
         }
     }
 
-    /// Removes what has ended below the folder `below`. Answers the first failure: one file or folder that is in the way keeps no other from
-    /// going.
+    /// Removes what has ended below the folder `below`. Answers the first failure: one file or folder that is in the
+    /// way keeps no other from going.
     pub(super) async fn remove_all(&self, publisher: &Publisher, below: &str) -> Option<Error> {
         let mut walk = ValueWalk::below(below, Prefixes::all(), SPARE);
         let mut failure = None;

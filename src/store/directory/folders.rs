@@ -1,7 +1,9 @@
-//! Folders of a directory as things of their own: made to stay without a value, moved, and removed with all folders below them.
+//! Folders of a directory as things of their own: made to stay without a value, moved, and removed with all folders
+//! below them.
 //!
-//! The publisher makes, moves and removes the folder itself, in order with all changes of values, and syncs its name where that is promised. The
-//! folders below it are removed beside the publisher, which makes anew what a value needs. Values are not removed here.
+//! The publisher makes, moves and removes the folder itself, in order with all changes of values, and syncs its name
+//! where that is promised. The folders below it are removed beside the publisher, which makes anew what a value needs.
+//! Values are not removed here.
 
 use std::sync::Arc;
 
@@ -66,7 +68,8 @@ impl Directory {
         self.slice(walk, ValueWalk::next).await
     }
 
-    /// Has a listing thread take some steps of a `walk`: listings have their turn in between, and a caller that gives up waiting ends it.
+    /// Has a listing thread take some steps of a `walk`: listings have their turn in between, and a caller that gives
+    /// up waiting ends it.
     async fn slice<T, R>(
         &self,
         walk: &mut T,
@@ -86,8 +89,8 @@ impl Directory {
         went_on
     }
 
-    /// Removes the folder `path` and those below it that have no value, and what in them has ended; notes in `removal`, of this path, what
-    /// goes and what stays.
+    /// Removes the folder `path` and those below it that have no value, and what in them has ended; notes in `removal`,
+    /// of this path, what goes and what stays.
     pub async fn remove_folders(
         &self,
         path: Key<'static>,
@@ -115,8 +118,8 @@ impl Directory {
     }
 }
 
-/// Fails where there is no folder `from`, or something has the name `to`. The rename decides: this spares other writers most that it would
-/// refuse.
+/// Fails where there is no folder `from`, or something has the name `to`. The rename decides: this spares other writers
+/// most that it would refuse.
 fn may_move(dir: &ValuesDir, from: &Key<'_>, to: &Key<'_>) -> Result<(), Error> {
     dir.location.check()?;
     if matches!(dir.folder(from.as_str()), Err(errno) if is_no_folder(errno)) {

@@ -1,9 +1,9 @@
-//! The thread of the bounds: it counts all values at the start and once an hour, removes what has ended, evicts ahead of need and by age, and
-//! notes the uses, once a minute those since.
+//! The thread of the bounds: it counts all values at the start and once an hour, removes what has ended, evicts ahead
+//! of need and by age, and notes the uses, once a minute those since.
 //!
-//! Promises that it removes nothing before all values are counted, and nothing that a bound may not remove: where a directory had
-//! values before its bounds, an eviction waits until `--evict-existing` was given once. Each eviction is a change of the publisher, under
-//! the condition that the value was neither used nor written since it was chosen.
+//! Promises that it removes nothing before all values are counted, and nothing that a bound may not remove: where a
+//! directory had values before its bounds, an eviction waits until `--evict-existing` was given once. Each eviction is
+//! a change of the publisher, under the condition that the value was neither used nor written since it was chosen.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -32,7 +32,8 @@ const LOOK: Duration = Duration::from_secs(60);
 /// How often it notes the uses since: a kill loses no more.
 const NOTE: Duration = Duration::from_secs(60);
 
-/// How often it notes all uses, and counts all values anew: where there is no index, no event tells what other programs do.
+/// How often it notes all uses, and counts all values anew: where there is no index, no event tells what other programs
+/// do.
 const COUNT: Duration = Duration::from_secs(3600);
 
 /// The same where it is known that what is counted is not what the files are.
@@ -64,7 +65,8 @@ struct Work {
 }
 
 impl Keeper {
-    /// Starts the thread, and waits a moment for the first count. With `takes_existing`, bounds may evict what was there before them.
+    /// Starts the thread, and waits a moment for the first count. With `takes_existing`, bounds may evict what was
+    /// there before them.
     pub fn start(
         room: Arc<Room>,
         lister: Arc<Lister>,
@@ -159,7 +161,8 @@ impl Work {
         self.is_counting.store(false, Relaxed);
     }
 
-    /// Lets bounds evict where they were approved, or where there is nothing yet; says what each holds, and what would go.
+    /// Lets bounds evict where they were approved, or where there is nothing yet; says what each holds, and what would
+    /// go.
     fn decide_what_may_go(&self) {
         let account = self.account();
         let own = &self.writer.temp_dir.own;

@@ -1,8 +1,9 @@
-//! Opening a directory: its options, the start of a store that writes or only reads, and the look at a directory before a start.
+//! Opening a directory: its options, the start of a store that writes or only reads, and the look at a directory before
+//! a start.
 //!
-//! A store that writes takes the lock, replays the journal before any value is read, and starts its threads. A store that only reads
-//! creates and locks nothing, so it may lie on a read-only file system beside other servers; it refuses a directory whose journal has
-//! changes that the files lack.
+//! A store that writes takes the lock, replays the journal before any value is read, and starts its threads. A store
+//! that only reads creates and locks nothing, so it may lie on a read-only file system beside other servers; it refuses
+//! a directory whose journal has changes that the files lack.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -166,7 +167,8 @@ impl Directory {
             counters: Arc::clone(&opened.counters),
             pipes: Pipes::default(),
         });
-        // Warns at once where uploads are refused from the beginning. A disk that does not tell is met by the first of them.
+        // Warns at once where uploads are refused from the beginning. A disk that does not tell is met by the first of
+        // them.
         let _ = writer.free();
         let recovered = journal::recover(&place, &writer, options.journal.discards)?;
         let journal = if is_journaled {
@@ -238,7 +240,8 @@ impl Directory {
     }
 }
 
-/// Makes the default directory `dir` if it `may_make` and nothing is there; refuses a link, and a directory of another user.
+/// Makes the default directory `dir` if it `may_make` and nothing is there; refuses a link, and a directory of another
+/// user.
 pub fn take_default(dir: &Path, may_make: bool) -> Result<(), OpenError> {
     let failed = |doing| OpenError::failed(doing, dir);
     if may_make

@@ -1,10 +1,12 @@
-//! The checkpoint: a thread that has the kernel write the files of published changes and then frees the segments of their frames.
+//! The checkpoint: a thread that has the kernel write the files of published changes and then frees the segments of
+//! their frames.
 //!
-//! One `syncfs` makes all files durable that were published before it, so that the frames of their changes are settled. The publisher goes
-//! on meanwhile. After a failed `syncfs`, which the kernel reports once, the files may lack bytes that the journal still has: the values are
-//! written anew from the journal, while nothing is published, and synced again. Until that succeeds nothing is settled, and the control file
-//! says so to later servers. Promises that a segment is free only once the control file on the disk says that all of its frames are settled,
-//! and that the publisher waits for a segment no longer than one checkpoint that began after it asked.
+//! One `syncfs` makes all files durable that were published before it, so that the frames of their changes are settled.
+//! The publisher goes on meanwhile. After a failed `syncfs`, which the kernel reports once, the files may lack bytes
+//! that the journal still has: the values are written anew from the journal, while nothing is published, and synced
+//! again. Until that succeeds nothing is settled, and the control file says so to later servers. Promises that a
+//! segment is free only once the control file on the disk says that all of its frames are settled, and that the
+//! publisher waits for a segment no longer than one checkpoint that began after it asked.
 
 mod failed;
 
@@ -25,8 +27,8 @@ use super::segment::{Segment, Segments};
 use crate::failpoint;
 use crate::value::Error;
 
-/// The longest that a change waits for its checkpoint, and a failed checkpoint for the next: a file that a hand removes within this
-/// time may come back after a cut of power.
+/// The longest that a change waits for its checkpoint, and a failed checkpoint for the next: a file that a hand removes
+/// within this time may come back after a cut of power.
 fn interval() -> Duration {
     failpoint::checkpoint_interval(Duration::from_secs(5))
 }
@@ -45,8 +47,8 @@ pub struct Checkpoints {
     changed: Condvar,
     /// Held while the control file is written.
     control_lock: parking_lot::Mutex<()>,
-    /// Sequence numbers of unsettled records that do not hold, though the log may not cancel them yet. The publisher holds the lock while it
-    /// makes changes, and the checkpoint while it writes values anew.
+    /// Sequence numbers of unsettled records that do not hold, though the log may not cancel them yet. The publisher
+    /// holds the lock while it makes changes, and the checkpoint while it writes values anew.
     pub cancelled: parking_lot::Mutex<HashSet<u64>>,
 }
 
@@ -64,13 +66,13 @@ struct CheckpointState {
     wanted: u64,
     /// The last request before the last round that has ended.
     answered: u64,
-    /// The error of the last checkpoint, if it failed, or of a segment that could not be made since. The next segment is made when the
-    /// publisher waits for it.
+    /// The error of the last checkpoint, if it failed, or of a segment that could not be made since. The next segment
+    /// is made when the publisher waits for it.
     failure: Option<Error>,
     /// The value of `made` when reads were last refused.
     refused: u64,
-    /// The time of the last round whose failures were logged. Those of a round within an interval of it are not, as refused writers ask
-    /// for one round after the other.
+    /// The time of the last round whose failures were logged. Those of a round within an interval of it are not, as
+    /// refused writers ask for one round after the other.
     logged_at: Option<Instant>,
     /// True while the failures of this round are logged.
     logs_failures: bool,
@@ -163,8 +165,8 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Takes a free segment for this generation, whose first record will be `first`. `opening`, its first frame, is on the disk before the
-    /// control file names the segment: a segment without one is damage.
+    /// Takes a free segment for this generation, whose first record will be `first`. `opening`, its first frame, is on
+    /// the disk before the control file names the segment: a segment without one is damage.
     pub fn take_segment(
         &self,
         generation: u64,
@@ -314,8 +316,8 @@ impl Checkpoints {
         }
     }
 
-    /// Answers the requests from before the round began; one that came since waits for the next, as this one may not have settled what it asks
-    /// for.
+    /// Answers the requests from before the round began; one that came since waits for the next, as this one may not
+    /// have settled what it asks for.
     fn end_round(&self, round: &Round) {
         self.state().answered = round.wanted;
         self.changed.notify_all();
@@ -372,7 +374,8 @@ impl Checkpoints {
         true
     }
 
-    /// Puts the files of all published changes on the disk. Until then no server trusts what the kernel remembers of them.
+    /// Puts the files of all published changes on the disk. Until then no server trusts what the kernel remembers of
+    /// them.
     fn write_files(&self) -> Result<(), Error> {
         let has_failed = std::mem::replace(&mut self.state().control.is_suspect, true);
         self.write_control(false, |_| ())

@@ -1,13 +1,14 @@
-//! The state of a journal on the disk: where it lies and which one it is, the note of it in the directory of the values, and the control
-//! file beside its segments.
+//! The state of a journal on the disk: where it lies and which one it is, the note of it in the directory of the
+//! values, and the control file beside its segments.
 //!
-//! A directory that was not closed in order is not served without its journal, which may lie elsewhere: so the note in the directory
-//! says which journal it has, where, and whether that may hold changes which the files lack. It is written at the start and at the end
-//! of a server alone.
+//! A directory that was not closed in order is not served without its journal, which may lie elsewhere: so the note in
+//! the directory says which journal it has, where, and whether that may hold changes which the files lack. It is
+//! written at the start and at the end of a server alone.
 //!
-//! The control file says up to where the journal is settled, that is, in the files and on the disk; which segments hold what is not; and
-//! whether a checkpoint has failed, so that what the kernel remembers of the files may never reach the disk. It is one line, written in
-//! place. One that cannot be read is damage where there is no frame that says the same.
+//! The control file says up to where the journal is settled, that is, in the files and on the disk; which segments hold
+//! what is not; and whether a checkpoint has failed, so that what the kernel remembers of the files may never reach the
+//! disk. It is one line, written in place. One that cannot be read is damage where there is no frame that says the
+//! same.
 
 use std::fs;
 use std::io::{Error, ErrorKind};
@@ -33,7 +34,8 @@ const NAME: &str = "journal-state";
 /// The state after an orderly end: the files have all acknowledged changes, on the disk, but for those that are kept.
 pub const CLEAN: &str = "clean";
 
-/// The files have all changes while the same kernel has the same mount, if that is named; else the journal has what they lack.
+/// The files have all changes while the same kernel has the same mount, if that is named; else the journal has what
+/// they lack.
 const OPEN: &str = "open";
 
 /// `STATX_MNT_ID_UNIQUE` of Linux 6.8: no other mount has it until the next boot.
@@ -52,12 +54,13 @@ pub struct JournalLocation {
     pub size: u64,
 }
 
-/// The note of the journal in the directory of the values, `journal-state`. It has three lines: `id` and run, `clean` or
-/// `open` (`on` this boot and mount), and the journal's directory.
+/// The note of the journal in the directory of the values, `journal-state`. It has three lines: `id` and run, `clean`
+/// or `open` (`on` this boot and mount), and the journal's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     pub id: u128,
-    /// The run of the last server that had it open: its frames have generations above this, and its control file has the same epoch.
+    /// The run of the last server that had it open: its frames have generations above this, and its control file has
+    /// the same epoch.
     pub epoch: u64,
     /// The directory of the journal, absolute.
     pub at: PathBuf,
@@ -88,7 +91,8 @@ impl JournalLocation {
         Ok(dir)
     }
 
-    /// Writes `id` as the identifier of the journal in `dir`, which is locked. The journal of another directory is left alone.
+    /// Writes `id` as the identifier of the journal in `dir`, which is locked. The journal of another directory is left
+    /// alone.
     pub fn claim(&self, dir: &OwnedFd, id: u128) -> Result<(), OpenError> {
         match self.id() {
             Some(there) if there == id => return Ok(()),
@@ -123,8 +127,8 @@ impl JournalLocation {
         })
     }
 
-    /// The note that a journal below the directory would have if it was not closed in order. That a journal elsewhere is its own, only the
-    /// note can say.
+    /// The note that a journal below the directory would have if it was not closed in order. That a journal elsewhere
+    /// is its own, only the note can say.
     pub fn note_by_journal(&self) -> Option<Note> {
         let is_below = self.at.starts_with(&self.own);
         let dir = is_below.then(|| self.open(false).ok())??;
@@ -243,10 +247,11 @@ impl DirId {
 /// ```text
 /// {"is_suspect":false,"epoch":1795771720,"settled":1,"size":4194304,"time":...,"dir":{...},"live":[{...}]} 7a6d...
 ///  |                  |                  |           |                         |           |
-///  a checkpoint       run, as in         the first   bytes of                  inode and   segments with later changes,
-///  has failed         `journal-state`    change not  a segment                 birth of    oldest first, such as
-///                                        checkpointed                          `journal`   {"generation":...,"index":1,
-///                                                                                          "first":1}: the first change
+///  a checkpoint       run, as in         the first   bytes of                  inode and   segments with later
+///  has failed         `journal-state`    change not  a segment                 birth of    changes, oldest first:
+///                                        checkpointed                          `journal`   {"generation":...,
+///                                                                                          "index":1,"first":1},
+///                                                                                          the first change
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Control {

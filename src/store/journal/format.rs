@@ -1,9 +1,10 @@
 //! The form of the journal's frames: the changes of one group, under one checksum. Pure.
 //!
-//! A frame begins at a multiple of [`BLOCK`], so that no block which was acknowledged is ever written again. Its checksum
-//! covers the journal's identifier, the generation of its segment and the sequence numbers of its records: what a recycled segment
-//! held before, or another journal, is no frame of this one. A frame is whole or absent, and so is the group. Each says up to where
-//! the log was synced and settled when it was written, so that damage is told from a torn end, also without the control file.
+//! A frame begins at a multiple of [`BLOCK`], so that no block which was acknowledged is ever written again. Its
+//! checksum covers the journal's identifier, the generation of its segment and the sequence numbers of its records:
+//! what a recycled segment held before, or another journal, is no frame of this one. A frame is whole or absent, and so
+//! is the group. Each says up to where the log was synced and settled when it was written, so that damage is told from
+//! a torn end, also without the control file.
 
 use bytes::{Buf, BufMut, Bytes};
 use crc64fast_nvme::Digest;
@@ -166,8 +167,8 @@ impl FrameBuilder {
         self.bytes.len().next_multiple_of(BLOCK) as u64
     }
 
-    /// Adds a change of `key`, with the value if that is `small`, which moves from `source`, if it moves; returns the number of its record
-    /// in the frame.
+    /// Adds a change of `key`, with the value if that is `small`, which moves from `source`, if it moves; returns the
+    /// number of its record in the frame.
     pub fn add_change(
         &mut self,
         key: &Key<'_>,
@@ -209,8 +210,8 @@ impl FrameBuilder {
         self.bytes.put_u64_le(sequence);
     }
 
-    /// The bytes of the frame, padded to whole blocks. `head` says all but what is counted here. A frame that could not be read back
-    /// is refused.
+    /// The bytes of the frame, padded to whole blocks. `head` says all but what is counted here. A frame that could not
+    /// be read back is refused.
     pub fn finish(mut self, head: Head) -> Result<Vec<u8>, Error> {
         let payload = self.bytes.len() - HEAD;
         if payload > MAX_PAYLOAD {

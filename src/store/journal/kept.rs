@@ -1,8 +1,9 @@
-//! The records of changes that cannot be made for their key alone: the file `kept`, of frames, one behind the other, as in a segment.
+//! The records of changes that cannot be made for their key alone: the file `kept`, of frames, one behind the other, as
+//! in a segment.
 //!
-//! A key that the server's user may not write, or whose folder is on another file system, does not keep all others waiting: all its records
-//! move from the segments to this file, and each start tries them again. Until then the key is not changed, so that they stay the last
-//! word, and its value is not answered, as its file may be older.
+//! A key that the server's user may not write, or whose folder is on another file system, does not keep all others
+//! waiting: all its records move from the segments to this file, and each start tries them again. Until then the key is
+//! not changed, so that they stay the last word, and its value is not answered, as its file may be older.
 
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
@@ -42,8 +43,8 @@ pub fn changes(dir: &OwnedFd, journal: u128) -> Result<Vec<ChangeRecord>, Error>
     Ok(changes)
 }
 
-/// Replaces the file in `dir`, durably, by one with these changes. A change that is there twice, because a checkpoint was retried, is
-/// written once.
+/// Replaces the file in `dir`, durably, by one with these changes. A change that is there twice, because a checkpoint
+/// was retried, is written once.
 pub fn write(dir: &OwnedFd, journal: u128, changes: &[ChangeRecord]) -> Result<(), Error> {
     let (mut frames, mut seen) = (Vec::new(), HashSet::new());
     let new = changes
@@ -72,11 +73,13 @@ pub fn refuse(writer: &WriteContext, changes: &[ChangeRecord]) {
     writer.journal.refuse_keys(keys.collect());
 }
 
-/// Says that the records of `key` are kept, of which one failed with `error`; answers the error if it is not one of the key alone.
+/// Says that the records of `key` are kept, of which one failed with `error`; answers the error if it is not one of the
+/// key alone.
 pub fn keep(writer: &WriteContext, key: &Key<'_>, error: Error) -> Result<(), Error> {
     let is_of_key = match &error {
         Error::Forbidden { .. } | Error::Occupied(_) => true,
-        // A folder of the key is a mount of its own. Where the server's own folder is read-only, the error is one of all keys.
+        // A folder of the key is a mount of its own. Where the server's own folder is read-only, the error is one of
+        // all keys.
         Error::ReadOnly => is_writable(writer),
         _ => false,
     };
@@ -87,7 +90,8 @@ pub fn keep(writer: &WriteContext, key: &Key<'_>, error: Error) -> Result<(), Er
     Ok(())
 }
 
-/// A file system that has stopped itself after an error of its disk need not say that it is read-only: so a file is made.
+/// A file system that has stopped itself after an error of its disk need not say that it is read-only: so a file is
+/// made.
 fn is_writable(writer: &WriteContext) -> bool {
     TempFile::create(&writer.temp_dir, Placement::Present, None).is_ok()
 }

@@ -1,9 +1,10 @@
-//! The log of a journal, as its segments have it: the whole frames that are not settled, in their order, what is missing between them, and
-//! for each key which of its changes counts.
+//! The log of a journal, as its segments have it: the whole frames that are not settled, in their order, what is
+//! missing between them, and for each key which of its changes counts.
 //!
-//! A frame that is not whole ends the log, as one that was being written when the power was cut: it was not acknowledged. Where a later
-//! frame says that it was on the disk already, or a segment is not what the control file says, the log is damaged. The frames behind the
-//! damage are read all the same: the caller decides whether they count. Nothing here looks at the files of the values.
+//! A frame that is not whole ends the log, as one that was being written when the power was cut: it was not
+//! acknowledged. Where a later frame says that it was on the disk already, or a segment is not what the control file
+//! says, the log is damaged. The frames behind the damage are read all the same: the caller decides whether they count.
+//! Nothing here looks at the files of the values.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -36,7 +37,8 @@ pub struct UnsettledLog {
 type Part = (LiveSegment, Option<Arc<Segment>>);
 
 impl UnsettledLog {
-    /// The journal in `dir` as the run of a server left it that began with `epoch`; where the control file says nothing, by the frames.
+    /// The journal in `dir` as the run of a server left it that began with `epoch`; where the control file says
+    /// nothing, by the frames.
     pub fn open(
         dir: &OwnedFd,
         journal: u128,
@@ -62,7 +64,8 @@ impl UnsettledLog {
         Self::read(journal, &parts?, &found, found.settled)
     }
 
-    /// Reads the unsettled frames, by `control`, from `parts`, oldest first. At least all changes before `synced` were on the disk.
+    /// Reads the unsettled frames, by `control`, from `parts`, oldest first. At least all changes before `synced` were
+    /// on the disk.
     pub fn read(
         journal: u128,
         parts: &[Part],
@@ -104,7 +107,8 @@ impl UnsettledLog {
         }
     }
 
-    /// Adds the frames of one segment, whose changes `synced` were on the disk; returns the first change of the next segment.
+    /// Adds the frames of one segment, whose changes `synced` were on the disk; returns the first change of the next
+    /// segment.
     fn add(
         &mut self,
         live: &LiveSegment,
@@ -153,8 +157,8 @@ impl UnsettledLog {
     }
 }
 
-/// The control file made up from the frames alone. Each frame says up to where the log was settled when it was written, and no segment
-/// was freed above that.
+/// The control file made up from the frames alone. Each frame says up to where the log was settled when it was written,
+/// and no segment was freed above that.
 fn search(dir: &OwnedFd, journal: u128, epoch: u64) -> Result<Control, Errno> {
     let mut found = Control::default();
     for segment in Segment::all(dir, OFlags::RDONLY)? {
@@ -222,7 +226,8 @@ impl History {
             Record::Change(change) => {
                 self.add_step(change, change.base, change.is_large());
                 if let Some(removal) = change.removal_of_source() {
-                    // The file of a move has the new version before the new name; a disk may have written one of them alone.
+                    // The file of a move has the new version before the new name; a disk may have written one of them
+                    // alone.
                     self.add_step(change, removal.base, change.is_large());
                     self.add_step(&removal, removal.base, false);
                     self.add_step(&removal, change.result, false);
@@ -271,7 +276,8 @@ impl History {
         }
     }
 
-    /// True if a file that is [`Fate::Foreign`], and that the file system changed last at this time, stood there before `change`.
+    /// True if a file that is [`Fate::Foreign`], and that the file system changed last at this time, stood there before
+    /// `change`.
     pub fn is_older(change: &ChangeRecord, changed: i64) -> bool {
         changed <= change.time
     }
@@ -288,7 +294,8 @@ impl History {
     }
 }
 
-/// The earliest version that `frames` give a value which is in them: no other value is older whose bytes they alone are known to have.
+/// The earliest version that `frames` give a value which is in them: no other value is older whose bytes they alone are
+/// known to have.
 pub fn first_small(frames: &[Frame]) -> Result<Option<Version>, Error> {
     let mut first = None;
     for frame in frames {
@@ -352,7 +359,8 @@ mod tests {
             File::open(self.dir.path()).unwrap().into()
         }
 
-        /// The sequence numbers of the records that count, by the control file or, where it is lost, by the frames; what is damaged.
+        /// The sequence numbers of the records that count, by the control file or, where it is lost, by the frames;
+        /// what is damaged.
         fn read(&self, is_lost: bool) -> Result<Vec<u64>, String> {
             self.state.write(&self.fd(), true).unwrap();
             let state = Control::read(&self.fd()).unwrap().filter(|_| !is_lost);

@@ -1,8 +1,8 @@
-//! The log of a store without a journal: it holds no records, so each change is made when it is decided, and each name is synced by itself
-//! where that is promised.
+//! The log of a store without a journal: it holds no records, so each change is made when it is decided, and each name
+//! is synced by itself where that is promised.
 //!
-//! Promises that after a sync of names has failed, no change is made before all files are on the disk: values below a folder that was made or
-//! moved would be acknowledged by syncs that say nothing of its name.
+//! Promises that after a sync of names has failed, no change is made before all files are on the disk: values below a
+//! folder that was made or moved would be acknowledged by syncs that say nothing of its name.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
-//! Recovery: a start goes on with the journal of a server that was ended in order, and replays it where the files may lack acknowledged
-//! changes.
+//! Recovery: a start goes on with the journal of a server that was ended in order, and replays it where the files may
+//! lack acknowledged changes.
 //!
-//! Promises that the journal is locked before anything is written, and that nothing of it is removed before all that it has is in the
-//! files, on the disk. Damage ends the start, unless the operator gives up what cannot be read: then the files of
-//! the journal are kept aside. The record of a key that cannot be written is kept for the next start.
+//! Promises that the journal is locked before anything is written, and that nothing of it is removed before all that it
+//! has is in the files, on the disk. Damage ends the start, unless the operator gives up what cannot be read: then the
+//! files of the journal are kept aside. The record of a key that cannot be written is kept for the next start.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
@@ -36,7 +36,8 @@ pub struct Recovered {
 }
 
 impl Recovered {
-    /// Begins a journal where there was none. Its note is written first: an identifier without a note would look like another directory's.
+    /// Begins a journal where there was none. Its note is written first: an identifier without a note would look like
+    /// another directory's.
     pub fn begin(place: &JournalLocation) -> Result<Self, OpenError> {
         let note = Note {
             id: random().map_err(place.failed("draw random bytes for"))?,
@@ -63,8 +64,8 @@ pub struct LeftJournal<'a> {
     pub log: UnsettledLog,
 }
 
-/// Replays the journal if a server was not ended in order, and notes that. `None` where there is no journal to go on with. Damage is given
-/// up if the operator `discards` it.
+/// Replays the journal if a server was not ended in order, and notes that. `None` where there is no journal to go on
+/// with. Damage is given up if the operator `discards` it.
 pub fn recover(
     place: &JournalLocation,
     writer: &WriteContext,
@@ -127,7 +128,8 @@ pub fn needs_replay(place: &JournalLocation, root: &OwnedFd) -> Result<bool, Ope
 }
 
 impl<'a> LeftJournal<'a> {
-    /// As [`Self::open`]; `None` where it is not needed, as the directory was closed in order and the journal that it had keeps no records.
+    /// As [`Self::open`]; `None` where it is not needed, as the directory was closed in order and the journal that it
+    /// had keeps no records.
     fn find(
         place: &'a JournalLocation,
         note: &'a Note,
@@ -253,13 +255,14 @@ impl Recovery<'_> {
         Ok(is_given_up)
     }
 
-    /// Makes the changes of `frames`, and puts them on the disk. The changes of a key that fails alone are kept for the next start.
+    /// Makes the changes of `frames`, and puts them on the disk. The changes of a key that fails alone are kept for the
+    /// next start.
     fn replay(&mut self, frames: &[Frame], state: FileState) -> Result<Done, OpenError> {
         let mut done = self.make(frames, state)?;
         if self.left.sync(self.writer).is_err() {
             self.has_failed = true;
-            // The kernel reports a failure once, and this one may be of what an earlier server wrote, on a disk that is well again. What
-            // was made now may be lost with it.
+            // The kernel reports a failure once, and this one may be of what an earlier server wrote, on a disk that is
+            // well again. What was made now may be lost with it.
             let state = match state {
                 FileState::AfterCrash => FileState::AfterFailure,
                 state => state,
@@ -292,8 +295,8 @@ impl Recovery<'_> {
 }
 
 impl LeftJournal<'_> {
-    /// A damaged log ends the start where it is needed, unless the operator has given up what is missing, or the directory is a copy of
-    /// one in use: then the answer is true, and the journal's files are to be set aside.
+    /// A damaged log ends the start where it is needed, unless the operator has given up what is missing, or the
+    /// directory is a copy of one in use: then the answer is true, and the journal's files are to be set aside.
     fn gives_up(&self, discards: bool, is_on_disk: bool) -> Result<bool, OpenError> {
         let Some(damage) = &self.log.damage else {
             return Ok(false);
@@ -354,7 +357,8 @@ impl LeftJournal<'_> {
         fs::write(aside.join("keys"), keys)
     }
 
-    /// True if the journal was copied from another directory and written meanwhile: then its files need not belong together.
+    /// True if the journal was copied from another directory and written meanwhile: then its files need not belong
+    /// together.
     fn was_copied_in_use(&self) -> Result<bool, Errno> {
         let dir = DirId::of(&self.dir)?;
         Ok(self.control.as_ref().is_some_and(|control| {

@@ -1,13 +1,14 @@
 //! The replay: it makes the changes in the files that the journal has and the files lack.
 //!
-//! [`History`], which is pure, decides about each file. To replay twice changes nothing, so a replay may be cut off anywhere. A file that the
-//! log does not know and that stood in a value's place before that was written is set aside, not removed.
+//! [`History`], which is pure, decides about each file. To replay twice changes nothing, so a replay may be cut off
+//! anywhere. A file that the log does not know and that stood in a value's place before that was written is set aside,
+//! not removed.
 //!
-//! Order is that of the log alone. A file is the server's own if its version is in the log, as what a change made or as what it
-//! replaced. Any other file that the file system has not changed since the record is older: it was replaced or removed, and the
-//! disk does not know that. Any other file that was changed since was placed later, whatever its date, and it stays. A large value that is not in its
-//! file was not answered, as its name was not on the disk: then the change before it counts. A missing file is restored: names that a hand
-//! gave may be lost with the power too.
+//! Order is that of the log alone. A file is the server's own if its version is in the log, as what a change made or as
+//! what it replaced. Any other file that the file system has not changed since the record is older: it was replaced or
+//! removed, and the disk does not know that. Any other file that was changed since was placed later, whatever its date,
+//! and it stays. A large value that is not in its file was not answered, as its name was not on the disk: then the
+//! change before it counts. A missing file is restored: names that a hand gave may be lost with the power too.
 
 use std::collections::HashSet;
 
@@ -69,9 +70,9 @@ struct Replay<'a> {
     done: Done,
 }
 
-/// Makes in `dir` all of `frames` that counts, in order, unless `failed` says of a key that cannot be changed that this is the end. Without
-/// a `writer` the changes are only counted. What is logged from the change `end` on is in flight: it counts only as what it cancels. The
-/// `history` begins with what is cancelled and not logged. Blocks.
+/// Makes in `dir` all of `frames` that counts, in order, unless `failed` says of a key that cannot be changed that this
+/// is the end. Without a `writer` the changes are only counted. What is logged from the change `end` on is in flight:
+/// it counts only as what it cancels. The `history` begins with what is cancelled and not logged. Blocks.
 pub fn replay(
     dir: &ValuesDir,
     writer: Option<&WriteContext>,
@@ -131,7 +132,8 @@ impl Replay<'_> {
         let (Some(source), Some(removal)) = (&change.source, change.removal_of_source()) else {
             return self.replay(change).map(drop);
         };
-        // The file has its owner, its rights and attributes, which no record has: only one that is not there is written.
+        // The file has its owner, its rights and attributes, which no record has: only one that is not there is
+        // written.
         let is_over = self.replay_move(change, source, &removal)?;
         // Where a hand has taken the new name, the old one is all that the value may have.
         if !is_over && self.replay(change)? {
@@ -140,8 +142,9 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Makes the move `change`, if the value still has its name as the key of `source`; false where the record is to be made besides. The bytes
-    /// of a large value were on the disk, with that name, before the record: one that is not there has moved, or was removed since.
+    /// Makes the move `change`, if the value still has its name as the key of `source`; false where the record is to be
+    /// made besides. The bytes of a large value were on the disk, with that name, before the record: one that is not
+    /// there has moved, or was removed since.
     fn replay_move(
         &mut self,
         change: &ChangeRecord,
@@ -206,7 +209,8 @@ impl Replay<'_> {
         Err(Error::new("publish", Errno::BUSY))
     }
 
-    /// Makes `change`, if it counts; false if its key has neither what the change made nor what came later, but what a hand has placed.
+    /// Makes `change`, if it counts; false if its key has neither what the change made nor what came later, but what a
+    /// hand has placed.
     fn replay(&mut self, change: &ChangeRecord) -> Result<bool, Error> {
         let counts = match self.state {
             FileState::NamesWhole => {
@@ -321,8 +325,8 @@ impl Replay<'_> {
         Ok(read.is_some_and(|(_, bytes)| bytes == value))
     }
 
-    /// Sets aside what stood where the key of `change` or a folder of it belongs before that; false if something stands there that a hand
-    /// has placed since.
+    /// Sets aside what stood where the key of `change` or a folder of it belongs before that; false if something stands
+    /// there that a hand has placed since.
     fn clear_the_way(&self, change: &ChangeRecord) -> Result<bool, Error> {
         let key = &change.key;
         let mut folders: Vec<_> = folder_and_above(key.folder()).collect();
@@ -343,8 +347,8 @@ impl Replay<'_> {
         Ok(true)
     }
 
-    /// Sets aside what stands at `path`, where the key of `change` or a folder of it belongs, if it stood there before that; false if a
-    /// hand has placed it since.
+    /// Sets aside what stands at `path`, where the key of `change` or a folder of it belongs, if it stood there before
+    /// that; false if a hand has placed it since.
     fn set_aside_older(&self, change: &ChangeRecord, path: &str) -> Result<bool, Error> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let folder = self.dir.folder(folder);

@@ -1,9 +1,10 @@
-//! A segment of the journal, which is a file that is written with zeros once and then again and again with frames; and the segments that a
-//! journal has, by their use.
+//! A segment of the journal, which is a file that is written with zeros once and then again and again with frames; and
+//! the segments that a journal has, by their use.
 //!
-//! Only a file whose blocks were written before is synced without a commit of the file system's own journal, which takes three times as
-//! long: so a segment never grows or shrinks, and is recycled. Promises that a segment which is retired, because a write or a sync of it
-//! has failed, is never synced again: the kernel may have dropped what it could not write, and a second sync would prove nothing.
+//! Only a file whose blocks were written before is synced without a commit of the file system's own journal, which
+//! takes three times as long: so a segment never grows or shrinks, and is recycled. Promises that a segment which is
+//! retired, because a write or a sync of it has failed, is never synced again: the kernel may have dropped what it
+//! could not write, and a second sync would prove nothing.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -239,8 +240,8 @@ impl Segments {
         used.any(|(_, segment)| segment.is_retired()) || !self.spoiled.is_empty()
     }
 
-    /// Frees the segments before the one that goes on from the change `settled`, as no log needs them; removes those of them that have
-    /// failed.
+    /// Frees the segments before the one that goes on from the change `settled`, as no log needs them; removes those of
+    /// them that have failed.
     pub fn free_settled(&mut self, settled: u64, dir: &OwnedFd) {
         let later = self.used.iter().skip(1);
         let count = later.take_while(|(live, _)| live.first <= settled).count();

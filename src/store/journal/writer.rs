@@ -1,9 +1,9 @@
-//! The writer of the journal, which the publisher alone has: it appends frames, and goes on in another segment when one is full or has
-//! failed.
+//! The writer of the journal, which the publisher alone has: it appends frames, and goes on in another segment when one
+//! is full or has failed.
 //!
-//! A thread of its own syncs the frames while the publisher writes files. Each sync covers all that was appended when it begins.
-//! Promises that a segment is never written or synced again after a sync of it has failed: the kernel may have dropped what it could
-//! not write, and a second sync would prove nothing.
+//! A thread of its own syncs the frames while the publisher writes files. Each sync covers all that was appended when
+//! it begins. Promises that a segment is never written or synced again after a sync of it has failed: the kernel may
+//! have dropped what it could not write, and a second sync would prove nothing.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -39,12 +39,13 @@ const STEP: u64 = 1 << 20;
 
 /// The log, as the publisher appends to it.
 pub trait Log {
-    /// A frame for changes that are decided from now on; `None` where the log holds none, and each is decided when it is made.
+    /// A frame for changes that are decided from now on; `None` where the log holds none, and each is decided when it
+    /// is made.
     fn frame(&self) -> Option<FrameBuilder>;
     /// True if `frame` fits in the segment of the one before it.
     fn has_room(&self, frame: &FrameBuilder) -> bool;
-    /// Appends `frame` and begins its sync; the sequence number of its first record, and of the one after its last. Where it has no room,
-    /// all that was appended must have been made: it blocks until a checkpoint frees a segment.
+    /// Appends `frame` and begins its sync; the sequence number of its first record, and of the one after its last.
+    /// Where it has no room, all that was appended must have been made: it blocks until a checkpoint frees a segment.
     fn append(&mut self, frame: FrameBuilder) -> Result<(u64, u64), Error>;
     /// All changes before this number are on the disk.
     fn synced(&self) -> u64;
@@ -58,8 +59,8 @@ pub trait Log {
     fn resolve(&mut self) -> Result<(), Error> {
         Ok(())
     }
-    /// Has `make` make all changes before `end`, while no checkpoint writes values anew. `make` returns the sequence numbers of records that do
-    /// not hold, which later frames cancel.
+    /// Has `make` make all changes before `end`, while no checkpoint writes values anew. `make` returns the sequence
+    /// numbers of records that do not hold, which later frames cancel.
     fn publish(&mut self, end: Option<u64>, make: impl FnOnce() -> Vec<u64>);
     /// Ends it in order. Blocks.
     fn end(self);
@@ -290,7 +291,8 @@ impl Log for Journal {
 /// The sequence number of the first record of a run.
 const FIRST: u64 = 1;
 
-/// How large a segment is to be, on a file system of which the journal takes a small part; `None` where that is too small.
+/// How large a segment is to be, on a file system of which the journal takes a small part; `None` where that is too
+/// small.
 fn segment_size(place: &JournalLocation, dir: &OwnedFd) -> Option<u64> {
     let total = rustix::fs::fstatvfs(dir).map_or(u64::MAX, |fs| fs.f_blocks * fs.f_frsize);
     let size = (place.size.min(total / SHARE) / SEGMENTS as u64) / STEP * STEP;

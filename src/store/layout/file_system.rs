@@ -1,5 +1,5 @@
-//! The file system that the directory lies on: what is known of it by its name, and what it is tried for, as some say what they
-//! cannot do only then.
+//! The file system that the directory lies on: what is known of it by its name, and what it is tried for, as some say
+//! what they cannot do only then.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -53,8 +53,8 @@ fn mount(mounts: &str, id: u64) -> Option<(&str, &str)> {
     Some((rest.split(' ').next()?, rest.split(' ').next_back()?))
 }
 
-/// Whether a sync of a directory that succeeds there proves anything. To a program that does not know how to, the kernel
-/// calls the sync of a directory done.
+/// Whether a sync of a directory that succeeds there proves anything. To a program that does not know how to, the
+/// kernel calls the sync of a directory done.
 pub fn proves_syncs(kind: &str) -> bool {
     let is_program = kind == "fuseblk" || kind == "fuse" || kind.starts_with("fuse.");
     !is_program || SYNCING_PROGRAMS.contains(&kind)
@@ -98,8 +98,8 @@ fn fault(doing: &'static str) -> impl FnOnce(Errno) -> Fault {
     }
 }
 
-/// The first method that works in `dir`, and whether media types and digests stay beside the values, which is unknown on a full disk; or
-/// why `dir` cannot be served.
+/// The first method that works in `dir`, and whether media types and digests stay beside the values, which is unknown
+/// on a full disk; or why `dir` cannot be served.
 pub fn try_out(
     dir: &Path,
     root: &OwnedFd,
@@ -162,7 +162,8 @@ impl Trial<'_> {
             create_named(staging, FIRST, mode)
         };
         let file = file.map_err(fault("create"))?;
-        // A write-back after the file is closed must not change its time, so something is written. A full disk is no fault here.
+        // A write-back after the file is closed must not change its time, so something is written. A full disk is no
+        // fault here.
         let _ = rustix::io::pwrite(&file, b"can this be published?", 0);
         let attributes = attributes::are_kept(&file);
         let odd = Version::from_nanos(ODD);

@@ -1,10 +1,10 @@
 //! The events of the names of directories: inotify, as a proof that nothing else has happened.
 //!
 //! The kernel queues an event for each name that is made, removed or renamed, before the call that does it returns, for
-//! calls of this server and of other programs alike. A reader that has emptied the queue therefore knows every change that
-//! was complete when it began to read. A queue that overflows says so. A folder whose rights change has an event too, as what can
-//! be read in it may be another, and so has a file that is closed after it was open for writing, as it may be larger. What is mounted has
-//! none: the kernel's table of mounts tells of that.
+//! calls of this server and of other programs alike. A reader that has emptied the queue therefore knows every change
+//! that was complete when it began to read. A queue that overflows says so. A folder whose rights change has an event
+//! too, as what can be read in it may be another, and so has a file that is closed after it was open for writing, as it
+//! may be larger. What is mounted has none: the kernel's table of mounts tells of that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CStr;
@@ -88,8 +88,8 @@ impl Told {
     }
 }
 
-/// True of the name that the kernel gives a file that has none yet, as each value of this server at first: `#` and its inode. A file of this
-/// name that the account does not know need not be looked at.
+/// True of the name that the kernel gives a file that has none yet, as each value of this server at first: `#` and its
+/// inode. A file of this name that the account does not know need not be looked at.
 fn is_of_no_name(name: &[u8]) -> bool {
     let inode = name.strip_prefix(b"#");
     inode.is_some_and(|inode| inode.iter().all(u8::is_ascii_digit))
@@ -111,7 +111,8 @@ impl Events {
         })
     }
 
-    /// True if the table of mounts has changed since the last call, as far as the kernel shows it (`proc_pid_mounts(5)`).
+    /// True if the table of mounts has changed since the last call, as far as the kernel shows it
+    /// (`proc_pid_mounts(5)`).
     pub fn mounts_changed(&self) -> bool {
         let Some(mounts) = &self.mounts else {
             return false;

@@ -1,8 +1,8 @@
 //! Opening one folder, and looking up keys.
 //!
-//! Owns the rule for what cannot be read: a folder or a value whose own error keeps it from being read is left out, the log and a metric tell so
-//! ([`Unserved`](crate::store::unserved::Unserved)), and the caller learns of it. Only what concerns all folders fails: the directory itself
-//! cannot be read, or the server lacks descriptors or memory.
+//! Owns the rule for what cannot be read: a folder or a value whose own error keeps it from being read is left out, the
+//! log and a metric tell so ([`Unserved`](crate::store::unserved::Unserved)), and the caller learns of it. Only what
+//! concerns all folders fails: the directory itself cannot be read, or the server lacks descriptors or memory.
 
 use std::os::fd::OwnedFd;
 

@@ -1,9 +1,9 @@
 //! The names of a large directory, sorted and kept in memory, so that a page of them costs no walk.
 //!
 //! Never stale: each use first reads what has happened to the directory and its folders, by this server or another
-//! program, and brings the [`Tree`] of its keys up to date. Lost events cost a new walk. Bounded in bytes; given up after a
-//! while without listings. It belongs to one directory. Blocks, and may take as long as a walk: it is used on listing threads
-//! alone.
+//! program, and brings the [`Tree`] of its keys up to date. Lost events cost a new walk. Bounded in bytes; given up
+//! after a while without listings. It belongs to one directory. Blocks, and may take as long as a walk: it is used on
+//! listing threads alone.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
@@ -111,7 +111,8 @@ impl Index {
         None
     }
 
-    /// As [`Index::smallest`]. An index that cannot be brought up to date is dropped; of one that is behind for long there is no answer.
+    /// As [`Index::smallest`]. An index that cannot be brought up to date is dropped; of one that is behind for long
+    /// there is no answer.
     fn smallest_of(&self, state: &mut State, page: &Page) -> Option<Vec<String>> {
         let State::Live(live) = state else {
             return None;
@@ -408,7 +409,8 @@ mod tests {
         items.into_iter().take(page.limit + 1).collect()
     }
 
-    /// Segments whose order differs from that of the keys that they are in: `a-` comes before `a/`, and that before `a0`.
+    /// Segments whose order differs from that of the keys that they are in: `a-` comes before `a/`, and that before
+    /// `a0`.
     const SEGMENTS: [&str; 5] = ["a", "a-", "a0", "b", "é"];
 
     fn path() -> impl Strategy<Value = String> {
@@ -701,7 +703,8 @@ mod tests {
         assert_eq!(index.counters.walks.get(), 2);
     }
 
-    /// A folder of many values that moves is read between listings: they neither wait for it nor miss a name, and the index is kept.
+    /// A folder of many values that moves is read between listings: they neither wait for it nor miss a name, and the
+    /// index is kept.
     #[test]
     fn an_index_that_is_behind_is_kept_and_catches_up() {
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());

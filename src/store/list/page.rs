@@ -7,7 +7,8 @@ use crate::store::directory_fd::ValuesDir;
 use crate::store::implicit::is_implicit;
 use crate::value::{Error, Page, may_have_keys};
 
-/// The `limit + 1` smallest items of `page`, or any one with a limit of 0; `None` if more than `most` names are met on the way to them.
+/// The `limit + 1` smallest items of `page`, or any one with a limit of 0; `None` if more than `most` names are met on
+/// the way to them.
 pub fn smallest(
     dir: &ValuesDir,
     page: &Page,

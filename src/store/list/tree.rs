@@ -455,7 +455,8 @@ mod tests {
     enum Step {
         Hand(Hand),
         CatchUp,
-        /// The publisher puts a value of so many blocks, or removes one; meanwhile these are done: before it has changed the file, and after.
+        /// The publisher puts a value of so many blocks, or removes one; meanwhile these are done: before it has
+        /// changed the file, and after.
         Publish(usize, Option<usize>, Vec<Step>, Vec<Step>),
     }
 

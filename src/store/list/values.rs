@@ -29,7 +29,8 @@ pub struct ValueWalk {
 }
 
 impl ValueWalk {
-    /// Those below the folder `path` whose keys are `within` these. The walk may remember `spare` names beside some of each folder.
+    /// Those below the folder `path` whose keys are `within` these. The walk may remember `spare` names beside some of
+    /// each folder.
     pub fn below(path: &str, within: Prefixes, spare: usize) -> Self {
         let mut walk = Walk::below(path, Order::Keys);
         walk.spare = spare;

@@ -1,12 +1,13 @@
-//! The one walk of the folders: it goes on where it stopped, in memory of a bounded number of names, and leaves out what cannot be read
-//! ([`folder`](super::folder)).
+//! The one walk of the folders: it goes on where it stopped, in memory of a bounded number of names, and leaves out
+//! what cannot be read ([`folder`](super::folder)).
 //!
-//! The folders in a folder come in the order of their names, once each. The values in a folder come as they are read, or, [in the order of
-//! keys](Order::Keys), between the folders. The walk remembers some names of each folder on the way, and reads a folder of more names again:
-//! each time for twice as many, up to [`SPARE`]. So the time of a folder grows with its names, and of a folder of millions with the
-//! square of `names / SPARE`. One descriptor is open at a time, and none between two steps. Names that no key can be, and what is neither a
-//! regular file nor a directory, are passed over. What comes or goes meanwhile may be met or not; on tmpfs a value that is replaced
-//! meanwhile may be met twice, but for the order of keys.
+//! The folders in a folder come in the order of their names, once each. The values in a folder come as they are read,
+//! or, [in the order of keys](Order::Keys), between the folders. The walk remembers some names of each folder on the
+//! way, and reads a folder of more names again: each time for twice as many, up to [`SPARE`]. So the time of a folder
+//! grows with its names, and of a folder of millions with the square of `names / SPARE`. One descriptor is open at a
+//! time, and none between two steps. Names that no key can be, and what is neither a regular file nor a directory, are
+//! passed over. What comes or goes meanwhile may be met or not; on tmpfs a value that is replaced meanwhile may be met
+//! twice, but for the order of keys.
 
 use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
@@ -121,8 +122,8 @@ impl Walk {
         self.levels.is_empty()
     }
 
-    /// Takes the next steps, this many at most; true if none is left. A step opens a folder, reads names or visits a value in the order of
-    /// keys. Blocks.
+    /// Takes the next steps, this many at most; true if none is left. A step opens a folder, reads names or visits a
+    /// value in the order of keys. Blocks.
     pub fn go_on<E: From<Error>>(
         &mut self,
         dir: &ValuesDir,

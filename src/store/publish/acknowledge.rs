@@ -97,8 +97,8 @@ impl Acknowledger {
         }
     }
 
-    /// As [`Self::batch`], of a change that `make`s the move of a folder: all before it is finished first, as names are synced where they are,
-    /// and its own names are synced, or the sync has failed, before this returns.
+    /// As [`Self::batch`], of a change that `make`s the move of a folder: all before it is finished first, as names are
+    /// synced where they are, and its own names are synced, or the sync has failed, before this returns.
     pub async fn alone(&self, heard: u64, make: impl FnOnce() -> Option<AppliedChange>) {
         self.finish_all().await;
         self.batch(heard, || make().into_iter().collect());
@@ -168,8 +168,8 @@ fn sync_all(
 }
 
 impl Batch {
-    /// Appends the changes to the feed, and replies. A change whose name could not be synced is not acknowledged, though it may have been
-    /// made.
+    /// Appends the changes to the feed, and replies. A change whose name could not be synced is not acknowledged,
+    /// though it may have been made.
     fn finish(
         mut self,
         synced: Result<(), Errno>,

@@ -1,5 +1,5 @@
-//! A change of a name: a PUT, a DELETE or a MOVE comes in as a [`ChangeRequest`], gets a [`Plan`], and goes out as an [`AppliedChange`], which says
-//! what is to be synced and who is to be told.
+//! A change of a name: a PUT, a DELETE or a MOVE comes in as a [`ChangeRequest`], gets a [`Plan`], and goes out as an
+//! [`AppliedChange`], which says what is to be synced and who is to be told.
 
 use bytes::Bytes;
 
@@ -247,8 +247,8 @@ impl ChangeRequest {
 }
 
 impl AppliedChange {
-    /// The names that are to be synced: a folder stands for the names in it, and a value that has moved for its file too, which has a new
-    /// version.
+    /// The names that are to be synced: a folder stands for the names in it, and a value that has moved for its file
+    /// too, which has a new version.
     pub fn names_to_sync(&self) -> impl Iterator<Item = &str> {
         let event = self.event.iter().filter(|_| self.syncs);
         event

@@ -188,7 +188,8 @@ pub fn removals(
     Some(vec![ended])
 }
 
-/// The removal of a value that has ended, where its file is why `change` failed with `error`: it is absent to every request, so it refuses none.
+/// The removal of a value that has ended, where its file is why `change` failed with `error`: it is absent to every
+/// request, so it refuses none.
 fn ended_in_way(
     files: &impl Files,
     change: &ChangeRequest,

@@ -15,8 +15,8 @@ use super::pending::PendingState;
 use super::unchangeable;
 use crate::value::{Error, Key, Meta};
 
-/// After this many creates in a row, a name to be put without a condition is linked without a stat. A wrong guess costs about
-/// five stats, so it must be right most of the time.
+/// After this many creates in a row, a name to be put without a condition is linked without a stat. A wrong guess costs
+/// about five stats, so it must be right most of the time.
 const CREATES_IN_A_ROW: u32 = 16;
 
 /// How long a folder is taken to be as it was.

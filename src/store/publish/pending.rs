@@ -64,8 +64,9 @@ impl Pending {
         }
     }
 
-    /// Removes one change of each key of `change`, which was made or never will be; without any left, the file of a key decides again. If it was
-    /// not made, a later change whose plan builds on it finds that the file is not the base of that plan, and is decided anew.
+    /// Removes one change of each key of `change`, which was made or never will be; without any left, the file of a key
+    /// decides again. If it was not made, a later change whose plan builds on it finds that the file is not the base of
+    /// that plan, and is decided anew.
     pub fn finish(&mut self, change: &ChangeRequest) {
         for key in change.keys() {
             if let Some(state) = self.keys.get_mut(key.as_str()) {

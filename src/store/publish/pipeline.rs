@@ -1,17 +1,20 @@
-//! The loop of the publisher: each change is decided, appended to the log, and made when the sync of its record has ended.
+//! The loop of the publisher: each change is decided, appended to the log, and made when the sync of its record has
+//! ended.
 //!
-//! A change is decided against what is decided and not made yet ([`Pending`]) before the files, so that the log has only changes that
-//! hold in its order. It is made, and answered, only once the log is synced up to it, in that order. Where a file is no longer
-//! what a change was decided on, because another program has changed it, the change is cancelled in the log and decided anew. One
-//! that fails is answered once its cancellation is synced. The device is always given the next sync as soon as one ends, with
-//! all that was appended by then; the publisher writes files meanwhile, and makes the groups before. Without a journal there is nothing to
-//! wait for: each change is decided when it is made, by one look at its name.
+//! A change is decided against what is decided and not made yet ([`Pending`]) before the files, so that the log has
+//! only changes that hold in its order. It is made, and answered, only once the log is synced up to it, in that order.
+//! Where a file is no longer what a change was decided on, because another program has changed it, the change is
+//! cancelled in the log and decided anew. One that fails is answered once its cancellation is synced. The device is
+//! always given the next sync as soon as one ends, with all that was appended by then; the publisher writes files
+//! meanwhile, and makes the groups before. Without a journal there is nothing to wait for: each change is decided when
+//! it is made, by one look at its name.
 //!
-//! The move of a folder is made alone, after a checkpoint of all before it. While other changes come, such moves take a quarter of the time.
+//! The move of a folder is made alone, after a checkpoint of all before it. While other changes come, such moves take a
+//! quarter of the time.
 //!
-//! A change that lacks room is asked for last, when nothing else refuses it. The values that make room for it are removed in its group, and
-//! it is decided anew once they are: it waits for no others, and others do not wait for it. So is a value that has ended, where its file is
-//! in the way of a change.
+//! A change that lacks room is asked for last, when nothing else refuses it. The values that make room for it are
+//! removed in its group, and it is decided anew once they are: it waits for no others, and others do not wait for it.
+//! So is a value that has ended, where its file is in the way of a change.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -30,7 +33,8 @@ use crate::value::Error;
 /// The most changes that are appended and not made: each has a file open.
 const MOST: usize = 256;
 
-/// How long the publisher waits for evictions that another thread is about to hand over, where it has nothing else to do.
+/// How long the publisher waits for evictions that another thread is about to hand over, where it has nothing else to
+/// do.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// For so many times as long as the move of a folder took, no other begins while other changes come.
@@ -79,8 +83,8 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         }
     }
 
-    /// Publishes `changes` until their senders are gone; `observe` gets the number of changes in each group. Blocks its thread while it
-    /// writes.
+    /// Publishes `changes` until their senders are gone; `observe` gets the number of changes in each group. Blocks its
+    /// thread while it writes.
     pub async fn run(mut self, changes: &mut Receiver<ChangeRequest>, observe: impl Fn(usize)) {
         loop {
             let may_take = self.room() > 0;
@@ -115,7 +119,8 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         }
     }
 
-    /// Appends the changes that are left and the changes of `next`, and makes all that are synced; returns the number appended.
+    /// Appends the changes that are left and the changes of `next`, and makes all that are synced; returns the number
+    /// appended.
     pub async fn run_batch(&mut self, next: impl FnMut() -> Option<ChangeRequest>) -> usize {
         let taken = self.append(next).await;
         while let Some(synced) = self.log.wait().now_or_never() {
@@ -145,8 +150,9 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         MOST.saturating_sub(taken)
     }
 
-    /// Decides what is left and what `next` gives, appends it as one group, and begins its sync. Where the segment has no room for it,
-    /// all groups before it are made first: the next segment is free only when all is made that was appended long before.
+    /// Decides what is left and what `next` gives, appends it as one group, and begins its sync. Where the segment has
+    /// no room for it, all groups before it are made first: the next segment is free only when all is made that was
+    /// appended long before.
     async fn append(&mut self, mut next: impl FnMut() -> Option<ChangeRequest>) -> usize {
         // A later sync would say nothing of a folder, made or moved, whose name is not on the disk.
         let failed = self.acknowledger.failed_syncs();
@@ -207,8 +213,9 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         taken
     }
 
-    /// Moves a folder, once all before it is made and on the disk: a record names a key, so none may be left that a replay would take for the
-    /// key's of another folder. For the same reason no record comes after it before its name is on the disk.
+    /// Moves a folder, once all before it is made and on the disk: a record names a key, so none may be left that a
+    /// replay would take for the key's of another folder. For the same reason no record comes after it before its name
+    /// is on the disk.
     async fn make_alone(&mut self, change: ChangeRequest) {
         let began = Instant::now();
         self.make_until(|_| false).await;
@@ -240,8 +247,8 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         }
     }
 
-    /// Takes a report of the journal. After a failed sync the groups that were synced before it are made first; then the rest is
-    /// refused.
+    /// Takes a report of the journal. After a failed sync the groups that were synced before it are made first; then
+    /// the rest is refused.
     fn on_synced(&mut self, synced: Result<(), Error>) {
         let Err(error) = synced else { return };
         self.stage();
@@ -290,14 +297,15 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
 }
 
 impl Group {
-    /// Ends a group whose frame the journal does not have: its changes are refused, except values that are synced with their files. Of one
-    /// that had a record before it is not known whether that counts after a cut of power.
+    /// Ends a group whose frame the journal does not have: its changes are refused, except values that are synced with
+    /// their files. Of one that had a record before it is not known whether that counts after a cut of power.
     fn refuse(&mut self, error: &Error, files: &impl Files, pending: &mut Pending) {
         self.end = None;
         for entry in &mut self.entries {
             let has_record = entry.change.cancels.is_some();
             match entry.decision {
-                // A value that moves is not the only change of its file: the records before it could be replayed over it.
+                // A value that moves is not the only change of its file: the records before it could be replayed over
+                // it.
                 Decision::Make(_) if entry.change.is_large() && entry.change.source().is_none() => {
                     entry.record = None;
                     continue;

@@ -1,10 +1,11 @@
-//! A model of a directory and its disk beside the pipeline: the pipeline, the frames and the history that the server uses, on files and
-//! a log that are played here.
+//! A model of a directory and its disk beside the pipeline: the pipeline, the frames and the history that the server
+//! uses, on files and a log that are played here.
 //!
-//! Up to four writers change a key, a key below it and two more of the kind by any means, and move the folder of the first to that of the
-//! other, while syncs end or fail, checkpoints settle, calls fail and a hand writes. After each step the power is cut: each name may be as at any moment since it was last synced, bytes that were not synced may
-//! be torn, of the frames that were not synced any number may be whole. A replay, cut off anywhere and begun again, must then leave
-//! each key as an order of the writers' changes explains it that has all acknowledged ones.
+//! Up to four writers change a key, a key below it and two more of the kind by any means, and move the folder of the
+//! first to that of the other, while syncs end or fail, checkpoints settle, calls fail and a hand writes. After each
+//! step the power is cut: each name may be as at any moment since it was last synced, bytes that were not synced may be
+//! torn, of the frames that were not synced any number may be whole. A replay, cut off anywhere and begun again, must
+//! then leave each key as an order of the writers' changes explains it that has all acknowledged ones.
 
 mod asks;
 mod cuts;
@@ -32,7 +33,8 @@ use asks::{Ask, Condition, MOVE, Step, any_ask, any_step, menu, menu_of_moves, s
 use cuts::{Disk, Replay, disks};
 use world::{Frames, KEYS, MOVED, Planted, State, Value, World, nanos, time};
 
-/// Has the pipeline take what `next` gives, as `Pipeline::run` does. Time does not pass here: each move of a folder has its place in the queue.
+/// Has the pipeline take what `next` gives, as `Pipeline::run` does. Time does not pass here: each move of a folder has
+/// its place in the queue.
 fn run_once<F: Files>(
     pipeline: &mut Pipeline<'_, F, Frames<'_>>,
     next: impl FnMut() -> Option<ChangeRequest>,
@@ -128,7 +130,8 @@ impl Case<'_> {
                 // Its name is on the disk, or not.
                 self.may_be[key].insert(value);
             }
-            // A hand that makes and removes a file while a change of that key is in flight cannot be told from one that comes later.
+            // A hand that makes and removes a file while a change of that key is in flight cannot be told from one that
+            // comes later.
             Step::Remove(key) if self.writers.iter().all(|w| w.reply.is_none()) => {
                 self.world.set(key, None);
                 // A value that a hand removes may come back; where it is a large value, the one before it.

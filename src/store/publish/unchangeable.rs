@@ -1,5 +1,5 @@
-//! What keeps the names of a change as they are, whatever room there is: asked before values are removed to make room for it, as file systems
-//! say so otherwise only when the change is made. And before a large value is received.
+//! What keeps the names of a change as they are, whatever room there is: asked before values are removed to make room
+//! for it, as file systems say so otherwise only when the change is made. And before a large value is received.
 
 use rustix::fs::{Access, AtFlags, StatxAttributes, StatxFlags, statx};
 use rustix::io::{Errno, retry_on_intr};
@@ -14,8 +14,8 @@ use crate::value::{Error, Key, folder_and_above};
 /// A file that has one of these keeps its name.
 const FIXED: StatxAttributes = StatxAttributes::IMMUTABLE.union(StatxAttributes::APPEND);
 
-/// Fails where no value can be published under `key`. The publisher decides that again: this refuses a large value before it is received, and
-/// before others are evicted for it. Blocks.
+/// Fails where no value can be published under `key`. The publisher decides that again: this refuses a large value
+/// before it is received, and before others are evicted for it. Blocks.
 pub fn may_publish(writer: &WriteContext, key: &Key<'_>) -> Result<(), Error> {
     writer.dir().location.check()?;
     writer.journal.may_change(key)?;
@@ -24,7 +24,8 @@ pub fn may_publish(writer: &WriteContext, key: &Key<'_>) -> Result<(), Error> {
     writer.may_move_to(key)
 }
 
-/// Fails where a name of `change`, of a value that `replaces` another or not, cannot be changed, as far as the file system tells. Blocks.
+/// Fails where a name of `change`, of a value that `replaces` another or not, cannot be changed, as far as the file
+/// system tells. Blocks.
 pub fn may_change(dir: &ValuesDir, change: &ChangeRequest, replaces: bool) -> Result<(), Error> {
     let mut mounts = Vec::new();
     for key in change.keys() {

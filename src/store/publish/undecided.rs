@@ -1,5 +1,5 @@
-//! The changes of the publisher that are neither in a group nor answered: how each becomes an entry of a group, and what comes of the entry
-//! when its group is made.
+//! The changes of the publisher that are neither in a group nor answered: how each becomes an entry of a group, and
+//! what comes of the entry when its group is made.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,8 @@ use crate::value::{Error, Meta};
 #[derive(Default)]
 pub struct Undecided {
     pub pending: Pending,
-    /// To be decided, or decided anew; or answered with their failure, once the next frame that cancels their records is synced.
+    /// To be decided, or decided anew; or answered with their failure, once the next frame that cancels their records
+    /// is synced.
     pub again: VecDeque<ChangeRequest>,
     /// True if one of them waits for evictions that are not handed over yet.
     pub waits_for_others: bool,
@@ -45,8 +46,8 @@ impl Undecided {
         self.again.iter().filter_map(|it| it.cancels).collect()
     }
 
-    /// Decides `change` as the next of `entries`. Where it lacks room, or a value that has ended is in its way, the values that go for it come
-    /// before it, and it waits until these are removed.
+    /// Decides `change` as the next of `entries`. Where it lacks room, or a value that has ended is in its way, the
+    /// values that go for it come before it, and it waits until these are removed.
     pub fn decide(
         &mut self,
         files: &impl Files,
@@ -101,7 +102,8 @@ impl Undecided {
         entries.push(entry);
     }
 
-    /// Makes the change of `entry`, in a group whose first record is `first`, and adds its answer to `done`, unless that comes later.
+    /// Makes the change of `entry`, in a group whose first record is `first`, and adds its answer to `done`, unless
+    /// that comes later.
     pub fn make(
         &mut self,
         files: &impl Files,
@@ -122,8 +124,8 @@ impl Undecided {
                 return done.extend(self.answer_of_folder(files, change, outcome));
             }
             Decision::AtOnce => return self.make_at_once(files, change, done),
-            // All changes before it are made by now, so the files alone decide. The table also has changes that come after it, which do not
-            // concern it: so an empty table is passed.
+            // All changes before it are made by now, so the files alone decide. The table also has changes that come
+            // after it, which do not concern it: so an empty table is passed.
             Decision::Later => {
                 let decision = decide(files, &mut change, &Pending::default());
                 if let Decision::Answer(outcome) = decision {
@@ -164,8 +166,8 @@ impl Undecided {
         }
     }
 
-    /// Decides `change` by the files alone, and makes it. Where it lacks room, or a value that has ended is in its way, the values that go for
-    /// it are removed before it, and others have their turn between if these are many.
+    /// Decides `change` by the files alone, and makes it. Where it lacks room, or a value that has ended is in its way,
+    /// the values that go for it are removed before it, and others have their turn between if these are many.
     fn make_at_once(
         &mut self,
         files: &impl Files,
@@ -220,7 +222,8 @@ impl Undecided {
         true
     }
 
-    /// The answer to a `change` of a folder, of which `outcome` came; `None` where it is made once a value that has ended is out of its way.
+    /// The answer to a `change` of a folder, of which `outcome` came; `None` where it is made once a value that has
+    /// ended is out of its way.
     pub fn answer_of_folder(
         &mut self,
         files: &impl Files,

@@ -2,8 +2,9 @@
 //!
 //! Promises that a record is whole or absent: it is written aside and renamed. A sync that failed is not tried again.
 //!
-//! The two files say where the upload stands. A record and a file are an upload to be resumed. A record alone is an upload
-//! that was published, which took the file away. A file alone is nothing: the record is made last and removed first.
+//! The two files say where the upload stands. A record and a file are an upload to be resumed. A record alone is an
+//! upload that was published, which took the file away. A file alone is nothing: the record is made last and removed
+//! first.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -115,8 +116,8 @@ fn name(id: UploadId) -> String {
     format!("{id}{SUFFIX}")
 }
 
-/// When the machine was started, by its clock. It tells starts apart only where the kernel's name of them is hidden: a step of the
-/// clock then looks like another start, which costs what was received of an upload.
+/// When the machine was started, by its clock. It tells starts apart only where the kernel's name of them is hidden: a
+/// step of the clock then looks like another start, which costs what was received of an upload.
 fn started() -> i64 {
     clock_gettime(ClockId::Realtime).tv_sec - clock_gettime(ClockId::Boottime).tv_sec
 }
@@ -150,7 +151,8 @@ pub fn open(writer: &WriteContext, claim: &Claim) -> Result<Option<(ValueFile, u
     Ok(Some((file, len)))
 }
 
-/// The file of the upload that `claim` is on, and its length, without the space that was set aside for what has not come.
+/// The file of the upload that `claim` is on, and its length, without the space that was set aside for what has not
+/// come.
 pub fn trimmed(uploads: &OwnedFd, claim: &Claim) -> Result<Option<(OwnedFd, u64)>, Error> {
     let name = claim.entry.id.to_string();
     let file = match open_beneath(uploads, &name, OFlags::RDWR, Mode::empty()) {

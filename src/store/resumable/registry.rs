@@ -1,7 +1,7 @@
 //! The registry of resumable uploads: those received in part, and for a while those that were published.
 //!
-//! Owns `.data-server/uploads`: what the start makes of it, which upload may be made, and when one expires. Their number is
-//! bounded, and with it the memory that they take. All that touches the files blocks.
+//! Owns `.data-server/uploads`: what the start makes of it, which upload may be made, and when one expires. Their
+//! number is bounded, and with it the memory that they take. All that touches the files blocks.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -36,8 +36,8 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// With what an earlier server left in `uploads`. What cannot be resumed is removed; what cannot be read now is left for the
-    /// next start.
+    /// With what an earlier server left in `uploads`. What cannot be resumed is removed; what cannot be read now is
+    /// left for the next start.
     pub fn load(
         uploads: &OwnedFd,
         quota: &Arc<StagingQuota>,
@@ -88,7 +88,8 @@ impl Registry {
         self.entries.lock().get(&id).cloned()
     }
 
-    /// Adds `entry`, if there is room, or another upload gives way; answers which were forgotten for it, whose files are to be removed.
+    /// Adds `entry`, if there is room, or another upload gives way; answers which were forgotten for it, whose files
+    /// are to be removed.
     pub fn add(&self, entry: Arc<UploadEntry>) -> Result<Vec<UploadId>, Error> {
         let mut entries = self.entries.lock();
         let mut forgotten = if entries.len() < MOST {
@@ -164,9 +165,9 @@ fn oldest_published(entries: &HashMap<UploadId, Arc<UploadEntry>>) -> Vec<Upload
     oldest.map(|(_, id)| id).collect()
 }
 
-/// The claim on the unfinished upload that gives way to a `new` one: one of another client, which has more of them, or to which
-/// no byte came. Those of the client with the most come first, of these the one with the fewest bytes, and then the one that nothing was
-/// done to for the longest time. So no few clients can keep the others out.
+/// The claim on the unfinished upload that gives way to a `new` one: one of another client, which has more of them, or
+/// to which no byte came. Those of the client with the most come first, of these the one with the fewest bytes, and
+/// then the one that nothing was done to for the longest time. So no few clients can keep the others out.
 fn least(entries: &HashMap<UploadId, Arc<UploadEntry>>, new: &UploadEntry) -> Option<Claim> {
     let uploader = new.uploader();
     let uploads: Vec<_> = entries.values().map(|it| (it.uploader(), it)).collect();
@@ -241,8 +242,8 @@ fn left(
     Ok(Some(UploadEntry::new(id, key, progress, reservation)))
 }
 
-/// How long nothing was done to an upload whose file was touched at that time of the clock. What the clock was put forward since
-/// is no time that has passed: of this boot, that can be told.
+/// How long nothing was done to an upload whose file was touched at that time of the clock. What the clock was put
+/// forward since is no time that has passed: of this boot, that can be told.
 fn age(record: &Record, touched: SystemTime) -> Duration {
     let age = SystemTime::now().duration_since(touched);
     age.unwrap_or_default().saturating_sub(record.put_forward())

@@ -1,9 +1,9 @@
-//! The temporary file of an upload, as it is written: by the disk threads, one write at a time, from memory or through a
-//! pipe.
+//! The temporary file of an upload, as it is written: by the disk threads, one write at a time, from memory or through
+//! a pipe.
 //!
-//! Space is reserved a bounded stretch ahead of the received bytes, never for all announced bytes: a client that announces much and sends
-//! nothing takes no space from others, and evicts nothing. Before each stretch the bounds are asked, so that of an unknown length, too, no more
-//! than a stretch lies on the disk beyond a quota.
+//! Space is reserved a bounded stretch ahead of the received bytes, never for all announced bytes: a client that
+//! announces much and sends nothing takes no space from others, and evicts nothing. Before each stretch the bounds are
+//! asked, so that of an unknown length, too, no more than a stretch lies on the disk beyond a quota.
 
 use std::ops::Range;
 use std::os::fd::AsFd;
@@ -29,13 +29,15 @@ use crate::value::{Error, Key, Meta};
 /// The most that a disk thread takes from a socket before others have their turn, in bytes.
 const TURN: u64 = 4 << 20;
 
-/// The least and the most bytes set aside ahead; between them as many as were received, so that a long value has few extents.
+/// The least and the most bytes set aside ahead; between them as many as were received, so that a long value has few
+/// extents.
 const AHEAD: (u64, u64) = (1 << 20, 16 << 20);
 
 /// A write, or its data where the disk had no space: runs of so many bytes.
 type Writing = Pin<Box<dyn Future<Output = Result<Result<(), Full<(Vec<Bytes>, u64)>>, Error>>>>;
 
-/// Gives the pipe back, empty, and how many bytes the disk thread took from the socket itself; or what was to be written.
+/// Gives the pipe back, empty, and how many bytes the disk thread took from the socket itself; or what was to be
+/// written.
 type Passing =
     Pin<Box<dyn Future<Output = Result<Result<(Pipe, u64), Full<(Bytes, Pipe)>>, Error>>>>;
 
@@ -52,8 +54,8 @@ pub struct FileWriter {
     /// With bounds: what makes room for the value.
     room: Option<Box<UploadRoom>>,
     writing: Option<Writing>,
-    /// A disk thread takes bytes from a socket. It is waited for also when [`FileWriter::receive`] is given up: two that take
-    /// from one socket would leave a hole.
+    /// A disk thread takes bytes from a socket. It is waited for also when [`FileWriter::receive`] is given up: two
+    /// that take from one socket would leave a hole.
     passing: Option<Passing>,
 }
 
@@ -179,7 +181,8 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Copies all bytes of `object`: the file shares them where the file system can do that, else the kernel copies them, a few at a time.
+    /// Copies all bytes of `object`: the file shares them where the file system can do that, else the kernel copies
+    /// them, a few at a time.
     pub async fn copy(&mut self, object: &Object) -> Result<(), Error> {
         let len = object.meta.len;
         while self.len < len {
@@ -206,9 +209,9 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Takes all that `source` has, through `pipe`. A reactor moves what has arrived into the pipe, and a disk thread passes
-    /// that on to the file; while more is there it goes on by itself, so that a fast sender costs one hand-over for some
-    /// megabytes. Given up, what had arrived is lost, but for what [`FileWriter::written`] waits for.
+    /// Takes all that `source` has, through `pipe`. A reactor moves what has arrived into the pipe, and a disk thread
+    /// passes that on to the file; while more is there it goes on by itself, so that a fast sender costs one hand-over
+    /// for some megabytes. Given up, what had arrived is lost, but for what [`FileWriter::written`] waits for.
     pub async fn receive(
         &mut self,
         mut pipe: Pipe,

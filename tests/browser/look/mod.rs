@@ -1,5 +1,6 @@
-//! Proves that the page fits, on a phone and on a desk, light and dark, in each of its states; that axe-core finds no fault with any of them; and that its own
-//! policy lets all of it work. The pictures lie in `tmp/pictures` of the build directory.
+//! Proves that the page fits, on a phone and on a desk, light and dark, in each of its states; that axe-core finds no
+//! fault with any of them; and that its own policy lets all of it work. The pictures lie in `tmp/pictures` of the build
+//! directory.
 //!
 //! axe-core comes from npm (`tests/clients/install`). Without it what it says is LEFT OUT.
 

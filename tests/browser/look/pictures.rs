@@ -1,6 +1,8 @@
-//! Proves that the pictures of the documents show what the page is: each one is taken anew, and what it is of stands in it whole.
+//! Proves that the pictures of the documents show what the page is: each one is taken anew, and what it is of stands in
+//! it whole.
 //!
-//! `WRITE_DOCS=1 cargo test --test browser -- look::pictures` makes them anew. Their pixels are not compared: fonts differ.
+//! `WRITE_DOCS=1 cargo test --test browser -- look::pictures` makes them anew. Their pixels are not compared: fonts
+//! differ.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -38,8 +40,8 @@ fn values() -> DataDir {
     dir
 }
 
-/// Takes a picture of the window down to the end of what `last` selects, in so many pixels of the picture for one of the page.
-/// All that `shown` selects has to be in it, whole.
+/// Takes a picture of the window down to the end of what `last` selects, in so many pixels of the picture for one of
+/// the page. All that `shown` selects has to be in it, whole.
 fn take(page: &Browser, name: &str, last: &str, shown: &[&str], scale: f64) {
     let end = "$$(arguments[0]).at(-1).getBoundingClientRect().bottom";
     let end = page.eval_with(end, vec![json!(last)]);

@@ -1,4 +1,5 @@
-//! Proves how clients are told: challenges, the order of refusals, what caches may keep, and what pages of others may see.
+//! Proves how clients are told: challenges, the order of refusals, what caches may keep, and what pages of others may
+//! see.
 
 use super::{basic, bearer, rule, serve, serve_on, subject, token};
 use crate::security::browsers::WRITES;
@@ -29,7 +30,8 @@ fn a_client_is_asked_who_it_is_in_the_two_ways_that_are_understood() {
     assert!(denied.contains("the right to metrics"), "{denied}");
 }
 
-/// What a browser shows of the prompt that is given up. It comes before anything is looked up, so it is the same whatever is there.
+/// What a browser shows of the prompt that is given up. It comes before anything is looked up, so it is the same
+/// whatever is there.
 #[test]
 fn a_browser_is_asked_with_a_page_that_leads_to_the_prompt_again() {
     let server = serve(&policy(), &[]);

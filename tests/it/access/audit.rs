@@ -1,4 +1,5 @@
-//! Proves that `--audit-log` tells of each change and of each refusal of who asks, once, and that no secret is in any output.
+//! Proves that `--audit-log` tells of each change and of each refusal of who asks, once, and that no secret is in any
+//! output.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -307,7 +308,8 @@ fn assert_has_no_secret(format: &str) {
     }
 }
 
-/// Ends a server by a signal that has the kernel write a core, in a directory where it may be written; whether there is one.
+/// Ends a server by a signal that has the kernel write a core, in a directory where it may be written; whether there is
+/// one.
 fn leaves_a_core(args: &[&str]) -> bool {
     let (dir, place) = (DataDir::temporary(), DataDir::temporary());
     let at = place.path().to_str().expect("text");

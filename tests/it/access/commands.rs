@@ -171,7 +171,8 @@ fn a_prefix_that_may_mean_something_else_is_doubted_or_refused() {
     }
 }
 
-/// A subject has one right on one prefix: `explain` ends with 0 where the server does not refuse, and with 1 where it does.
+/// A subject has one right on one prefix: `explain` ends with 0 where the server does not refuse, and with 1 where it
+/// does.
 #[test]
 fn explain_says_what_the_server_does() {
     for prefix in ["", "a/", "a/b"] {

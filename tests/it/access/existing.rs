@@ -1,5 +1,5 @@
-//! Proves `existing` of a rule: what a client that may create and not write is answered where there is a value, by every way that a
-//! value arrives, and whenever the other value appears.
+//! Proves `existing` of a rule: what a client that may create and not write is answered where there is a value, by
+//! every way that a value arrives, and whenever the other value appears.
 
 use super::{bearer, one_who_may, rule, serve, subject};
 use crate::support::prelude::*;

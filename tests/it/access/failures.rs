@@ -1,4 +1,5 @@
-//! Proves what it costs to fail, and to be another than one says: limits, equal answers, passwords that take long to check.
+//! Proves what it costs to fail, and to be another than one says: limits, equal answers, passwords that take long to
+//! check.
 
 use super::{basic, bearer, rule, serve, subject, with_password};
 use crate::support::prelude::*;
@@ -228,7 +229,8 @@ fn most_failures(since: Instant) -> u64 {
     11 + since.elapsed().as_secs()
 }
 
-/// Of 300 clients that left after a guess each guess was checked: nobody else's password was for minutes, and none was counted.
+/// Of 300 clients that left after a guess each guess was checked: nobody else's password was for minutes, and none was
+/// counted.
 #[test]
 fn a_guess_counts_and_is_checked_alone_when_its_client_has_left() {
     clear_only!("both protocols in the clear");
@@ -318,8 +320,8 @@ fn what_others_proved_is_limited_like_any_guess() {
     assert!(is_limited, "an address that is shared gives no oracle");
 }
 
-/// The connection of a proxy kept what its owner had proved for everybody who came over it: 429 for wrong passwords, and not for the right
-/// one.
+/// The connection of a proxy kept what its owner had proved for everybody who came over it: 429 for wrong passwords,
+/// and not for the right one.
 #[test]
 fn what_a_connection_of_a_proxy_proved_is_no_oracle_for_its_other_clients() {
     const OWNER: &str = "X-Forwarded-For: 192.0.2.1\r\n";

@@ -1,4 +1,5 @@
-//! Proves that SIGHUP replaces all rules at once, that a bad file replaces none, and that what was revoked holds no longer.
+//! Proves that SIGHUP replaces all rules at once, that a bad file replaces none, and that what was revoked holds no
+//! longer.
 
 use super::{bearer, revise, rule, serve, subject, write};
 use crate::support::prelude::*;

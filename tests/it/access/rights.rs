@@ -1,5 +1,5 @@
-//! Proves that what each subject may do is what the rules say, for each right, each operation and each kind of key, by an
-//! oracle that knows the rules alone.
+//! Proves that what each subject may do is what the rules say, for each right, each operation and each kind of key, by
+//! an oracle that knows the rules alone.
 
 use super::{bearer, rule, serve, subject};
 use crate::support::policy::in_set;
@@ -28,8 +28,8 @@ fn policy_of(prefix: &str) -> String {
     text
 }
 
-/// One request: its method, target and lines, the rights of which any is enough on its key, where it takes one, and what it is answered when
-/// it is allowed.
+/// One request: its method, target and lines, the rights of which any is enough on its key, where it takes one, and
+/// what it is answered when it is allowed.
 type Case = (
     &'static str,
     &'static str,

@@ -1,5 +1,6 @@
-//! Proves that the server signs a link for a client that may read and share the value, for no longer than its rules say, and for nobody
-//! else: not for a page of another origin, for one who has only a link, and by no other name of the server.
+//! Proves that the server signs a link for a client that may read and share the value, for no longer than its rules
+//! say, and for nobody else: not for a page of another origin, for one who has only a link, and by no other name of the
+//! server.
 
 use std::time::UNIX_EPOCH;
 
@@ -194,7 +195,8 @@ fn a_link_lasts_a_day_where_its_key_says_nothing_and_no_longer_than_its_subject(
     }
 }
 
-/// For each set of rights of the client to what begins with `in/`, each link key that its subject may name, and each key.
+/// For each set of rights of the client to what begins with `in/`, each link key that its subject may name, and each
+/// key.
 #[test]
 fn a_link_is_made_where_the_rules_say_and_nowhere_else() {
     const SET: [&str; 3] = ["read", "link", "list"];

@@ -1,5 +1,5 @@
-//! Proves that of a site each value that answers is one that the client may read, by its own key: an index, a sibling, and the index that
-//! the name of a folder leads to.
+//! Proves that of a site each value that answers is one that the client may read, by its own key: an index, a sibling,
+//! and the index that the name of a folder leads to.
 
 use super::{bearer, rule, serve, serve_on, sign, subject};
 use crate::support::prelude::*;

@@ -1,7 +1,7 @@
 //! Which files import which, and the circles among them. A module is a file.
 //!
-//! A `pub use` is an import only if the file uses the name itself. Otherwise it re-exports the name: a file that imports
-//! that name imports the file that defines it.
+//! A `pub use` is an import only if the file uses the name itself. Otherwise it re-exports the name: a file that
+//! imports that name imports the file that defines it.
 
 use std::collections::VecDeque;
 
@@ -42,7 +42,8 @@ impl Imports {
         found.into_values().collect()
     }
 
-    /// The pairs of rooms that import each other, each as a line of text. A room is a folder with the file of its name, or a file beside it.
+    /// The pairs of rooms that import each other, each as a line of text. A room is a folder with the file of its name,
+    /// or a file beside it.
     pub(super) fn pairs(&self) -> BTreeSet<String> {
         let edges = self.of.iter().flat_map(|(from, to)| {
             let rooms = |to: &Module| {

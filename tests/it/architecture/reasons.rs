@@ -1,4 +1,5 @@
-//! Whatever a test can say for why it was left out is listed in `tests/run`: no machine is the first to be told of a reason that is not.
+//! Whatever a test can say for why it was left out is listed in `tests/run`: no machine is the first to be told of a
+//! reason that is not.
 
 use std::os::unix::fs::symlink;
 
@@ -7,8 +8,8 @@ use proc_macro2::{TokenStream, TokenTree};
 use super::files_of_rust;
 use crate::support::prelude::*;
 
-/// Reasons that are no text in the source, and what they can be: a file, the expression, an example. A program that is named first and
-/// that is there is a reason, whatever it says.
+/// Reasons that are no text in the source, and what they can be: a file, the expression, an example. A program that is
+/// named first and that is there is a reason, whatever it says.
 const COMPUTED: &str = r#"
     src/store/directory/folders.rs ; & page ; sed: a function of the store that has this name
     tests/support/src/mount.rs ; & why ; sed: what a program says that is there

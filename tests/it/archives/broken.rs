@@ -1,5 +1,5 @@
-//! Bodies that are made while they are sent, and break off: whoever reads one sees that it is not whole, by each version of HTTP and
-//! through nginx as it is, which asks by HTTP/1.0.
+//! Bodies that are made while they are sent, and break off: whoever reads one sees that it is not whole, by each
+//! version of HTTP and through nginx as it is, which asks by HTTP/1.0.
 
 use super::program;
 use crate::support::prelude::*;
@@ -33,7 +33,8 @@ fn looks_whole((all, is_in_order): &(Vec<u8>, bool), version: &str) -> bool {
     }
 }
 
-/// Forty values, of which one cannot be read; each is as long as blocks are, so that the tar is cut between two members.
+/// Forty values, of which one cannot be read; each is as long as blocks are, so that the tar is cut between two
+/// members.
 fn with_an_unreadable_value() -> Option<(DataDir, TestServer)> {
     let dir = DataDir::in_memory();
     for n in 0..40 {

@@ -1,4 +1,5 @@
-//! Archives: a folder as a tar or a zip that other programs read, and a tar of theirs as values; who may have which members of either.
+//! Archives: a folder as a tar or a zip that other programs read, and a tar of theirs as values; who may have which
+//! members of either.
 
 mod broken;
 mod pack;

@@ -172,8 +172,8 @@ fn an_archive_of_many_values_has_them_all() {
     assert_eq!(count.trim(), names.len().to_string());
 }
 
-/// As Java's `ZipInputStream` does: from its beginning, without the directory at its end. (Programs of Java refuse a member that is not
-/// deflated and whose length follows it.)
+/// As Java's `ZipInputStream` does: from its beginning, without the directory at its end. (Programs of Java refuse a
+/// member that is not deflated and whose length follows it.)
 #[test]
 fn a_zip_is_read_as_a_stream() {
     let server = TestServer::start(&[]);
@@ -353,7 +353,8 @@ fn the_server_in_c_knew_no_archives() {
     assert_eq!(server.request("PUT", "/?archive=tar", "", b"v").status, 204);
 }
 
-/// Each client takes the first bytes of an archive of two sparse values, of 10 GB together, and waits for the others there.
+/// Each client takes the first bytes of an archive of two sparse values, of 10 GB together, and waits for the others
+/// there.
 #[test]
 fn memory_does_not_grow_with_the_archives() {
     const CLIENTS: usize = 64;
@@ -606,7 +607,8 @@ fn an_archive_of_a_long_selection_has_it_whole() {
     assert_eq!(server.request("GET", &longer, "", b"").status, 431);
 }
 
-/// The longest query that is taken: as many names as there may be, of nothing that is there but of what begins with these.
+/// The longest query that is taken: as many names as there may be, of nothing that is there but of what begins with
+/// these.
 fn longest(format: &str, first: &[&str]) -> String {
     let names = first.iter().map(|&name| name.to_owned());
     let names = names.chain((first.len()..1000).map(|n| format!("z{n:057}")));
@@ -643,8 +645,9 @@ fn memory_does_not_grow_with_long_selections() {
     assert!(peak < 96 * 1024, "{peak} KiB resident");
 }
 
-/// Of names that may not be read, for which a reactor waits for nothing. The last byte of the request and that of a small one arrive
-/// together, in this order: without a turn for others the selection would be looked up to its end, and be logged, first.
+/// Of names that may not be read, for which a reactor waits for nothing. The last byte of the request and that of a
+/// small one arrive together, in this order: without a turn for others the selection would be looked up to its end, and
+/// be logged, first.
 #[test]
 fn others_are_answered_while_a_long_selection_is_looked_up() {
     http1_only!("a head that waits for its last byte");

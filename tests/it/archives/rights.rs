@@ -1,4 +1,5 @@
-//! Who may have which members of an archive, by an oracle that knows the rules alone; and what the audit log tells of them.
+//! Who may have which members of an archive, by an oracle that knows the rules alone; and what the audit log tells of
+//! them.
 
 use super::{names_in, read, tar};
 use crate::support::policy::{self, in_set, revise, rule, serve_on, subject};
@@ -7,7 +8,8 @@ use crate::support::prelude::*;
 const RIGHTS: [&str; 4] = ["read", "list", "create", "write"];
 const KEYS: [&str; 4] = ["d/a", "d/in/b", "d/in/old", "d/out/c"];
 
-/// A subject for each set of rights, which has them to what begins with `d/in/`, and the first two to what begins with `d/a`.
+/// A subject for each set of rights, which has them to what begins with `d/in/`, and the first two to what begins with
+/// `d/a`.
 fn policy() -> String {
     let of = |set| {
         let name = format!("s{set}");

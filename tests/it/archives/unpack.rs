@@ -237,7 +237,8 @@ fn a_member_of_a_length_that_no_file_has_is_malformed() {
     assert!(!log.contains("out of resources"), "{log}");
 }
 
-/// A label, the names in a folder, and the remarks for all members, as `tar --label`, `--incremental` and `git archive` write them.
+/// A label, the names in a folder, and the remarks for all members, as `tar --label`, `--incremental` and `git archive`
+/// write them.
 #[test]
 fn what_a_tar_says_of_itself_is_skipped() {
     let server = TestServer::start(&[]);

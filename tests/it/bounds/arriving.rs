@@ -1,5 +1,5 @@
-//! Large values that arrive: room is made for bytes that have come, for no more than what lacks, and of an unknown length too no more lies on the
-//! disk than a quota has.
+//! Large values that arrive: room is made for bytes that have come, for no more than what lacks, and of an unknown
+//! length too no more lies on the disk than a quota has.
 
 use super::assert_has;
 use crate::support::prelude::*;

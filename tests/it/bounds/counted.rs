@@ -1,4 +1,5 @@
-//! What a bound counts is what `du` counts: blocks of the disk, whatever the length, the attributes and the names of a file.
+//! What a bound counts is what `du` counts: blocks of the disk, whatever the length, the attributes and the names of a
+//! file.
 
 use std::os::unix::fs::symlink as link_to;
 
@@ -85,7 +86,8 @@ fn a_file_of_several_names_is_counted_once() {
 
 const LONG: &str = "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn";
 
-/// With fields they take a block more than their length says, on the usual ext4: the bound had twice its size on the disk.
+/// With fields they take a block more than their length says, on the usual ext4: the bound had twice its size on the
+/// disk.
 #[test]
 fn the_attributes_of_values_are_counted() {
     directory_only!("bounds");
@@ -163,7 +165,8 @@ fn attributes_are_counted(way: &str, size: u64) {
     as_du("after a COPY");
 }
 
-/// Whoever places files, the server and hands, and however: the count is that of `du` when all is at rest, over a restart too.
+/// Whoever places files, the server and hands, and however: the count is that of `du` when all is at rest, over a
+/// restart too.
 #[test]
 fn the_count_of_all_kinds_of_files_is_that_of_du() {
     directory_only!("bounds");

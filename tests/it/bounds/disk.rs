@@ -1,4 +1,5 @@
-//! The disk as a bound: its bytes and its inodes make values go, only what lacks, only where that gives something, and only for what comes.
+//! The disk as a bound: its bytes and its inodes make values go, only what lacks, only where that gives something, and
+//! only for what comes.
 
 use super::{BLOCK, metric, place_old};
 use crate::support::prelude::*;

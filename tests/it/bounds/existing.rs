@@ -1,4 +1,5 @@
-//! A directory that had values before its bounds: they stay until `--evict-existing` was given once, and what no bound names for ever.
+//! A directory that had values before its bounds: they stay until `--evict-existing` was given once, and what no bound
+//! names for ever.
 
 use super::{BLOCK, comes_to, place_old, store_all};
 use crate::support::prelude::*;

@@ -1,5 +1,5 @@
-//! Bounds of what the directory keeps, in each way that a change is published: quotas, eviction, ages, and what restarts, kills and
-//! other programs do to the account.
+//! Bounds of what the directory keeps, in each way that a change is published: quotas, eviction, ages, and what
+//! restarts, kills and other programs do to the account.
 
 use crate::support::prelude::*;
 

@@ -1,4 +1,5 @@
-//! The options of bounds: in the help and the manual, in a file with the lines of its mistakes, and where they cannot be had.
+//! The options of bounds: in the help and the manual, in a file with the lines of its mistakes, and where they cannot
+//! be had.
 
 use super::{BLOCK, place_old};
 use crate::support::prelude::*;

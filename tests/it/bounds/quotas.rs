@@ -1,4 +1,5 @@
-//! A bound that refuses: what has no room is 507 and named, what is freed counts at once, and no number of writers exceeds it.
+//! A bound that refuses: what has no room is 507 and named, what is freed counts at once, and no number of writers
+//! exceeds it.
 
 use super::{BLOCK, assert_has, each_way, start, store_all, taken};
 use crate::support::prelude::*;

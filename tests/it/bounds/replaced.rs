@@ -73,7 +73,8 @@ fn a_value_of_the_same_size_replaces_another_by_each_door_and_no_other_goes() {
     }
 }
 
-/// The bytes that are staged of an upload count for the quota of its key: with no length told, twenty times its size lay there.
+/// The bytes that are staged of an upload count for the quota of its key: with no length told, twenty times its size
+/// lay there.
 #[test]
 fn what_is_staged_of_uploads_counts_for_the_quota_of_their_key() {
     directory_only!("bounds");

@@ -1,4 +1,5 @@
-//! Values that cannot be removed are passed over: others go in their place, none is counted as room, and who writes waits for none of it.
+//! Values that cannot be removed are passed over: others go in their place, none is counted as room, and who writes
+//! waits for none of it.
 
 use super::{BLOCK, assert_has, place_old, store_all};
 use crate::support::prelude::*;

@@ -1,4 +1,5 @@
-//! What counts as a use, and what is known of uses after a restart, a kill, a read of another program, and a folder's way to and fro.
+//! What counts as a use, and what is known of uses after a restart, a kill, a read of another program, and a folder's
+//! way to and fro.
 
 use super::{BLOCK, assert_has, comes_to, place_old, store_all, tick};
 use crate::support::prelude::*;
@@ -114,7 +115,8 @@ fn a_file_of_before_1970_was_used_longest_ago() {
     assert_has(&server, "a b c e");
 }
 
-/// Its values were new to the account, and those in memory went on under the old entries: they were evicted though each was read.
+/// Its values were new to the account, and those in memory went on under the old entries: they were evicted though each
+/// was read.
 #[test]
 fn uses_are_noted_of_a_folder_that_went_away_and_came_back() {
     directory_only!("bounds");

@@ -1,4 +1,5 @@
-//! Checks the documents: their sessions run and print what they show, their links have targets, and their tables are complete.
+//! Checks the documents: their sessions run and print what they show, their links have targets, and their tables are
+//! complete.
 
 mod configuration;
 mod guarantees;

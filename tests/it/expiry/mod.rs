@@ -1,5 +1,5 @@
-//! Proves that a value with an end is absent from then on to every request, that its file goes soon after, and that no value is lost by
-//! that. Most ends are set by hand in the attribute of a file, so that nothing waits for them.
+//! Proves that a value with an end is absent from then on to every request, that its file goes soon after, and that no
+//! value is lost by that. Most ends are set by hand in the attribute of a file, so that nothing waits for them.
 
 use rustix::fs::{XattrFlags, setxattr};
 

@@ -1,11 +1,12 @@
-//! What administrators do to folders while clients list them: each change of rights, owners, mounts and names is seen by the next listing.
-//! The server has the rights of nobody, and the truth is a walk of the disk with the same rights.
+//! What administrators do to folders while clients list them: each change of rights, owners, mounts and names is seen
+//! by the next listing. The server has the rights of nobody, and the truth is a walk of the disk with the same rights.
 
 use proptest::prelude::*;
 
 use crate::support::prelude::*;
 
-/// What is done as root in the directory, by its number: `$1` and `$2` are folders, `$3` is a name. Some fail, as what they need is not there.
+/// What is done as root in the directory, by its number: `$1` and `$2` are folders, `$3` is a name. Some fail, as what
+/// they need is not there.
 const STEPS: &[&str] = &[
     "chmod 700 $1",
     "chmod 755 $1",
@@ -40,8 +41,8 @@ const STEPS: &[&str] = &[
     "chmod 000 $1/* && chmod 755 $1/$3",
 ];
 
-/// What there is for nobody: files in folders that can be read and searched. `find` leaves out a folder that is mounted in itself; a
-/// client sees its keys at each of their paths.
+/// What there is for nobody: files in folders that can be read and searched. `find` leaves out a folder that is mounted
+/// in itself; a client sees its keys at each of their paths.
 const WALK: &str =
     r#"shopt -s globstar; for p in **; do [[ ! -f $p || -L $p ]] || printf '%s\n' "$p"; done"#;
 
@@ -134,8 +135,8 @@ fn a_listing_has_what_is_there_whatever_administrators_do() {
     proptest!(config, |((is_large, steps) in steps)| after_each(is_large, &steps)?);
 }
 
-/// A folder whose rights change, mounts, of whose rights the folder above has no event, and a folder mounted in itself: each path of a key is
-/// listed, as each is answered. (A walk by `find` leaves out what it has come through already.)
+/// A folder whose rights change, mounts, of whose rights the folder above has no event, and a folder mounted in itself:
+/// each path of a key is listed, as each is answered. (A walk by `find` leaves out what it has come through already.)
 #[test]
 fn rights_and_mounts_that_change_are_listed_as_they_are() {
     directory_only!("what administrators do");

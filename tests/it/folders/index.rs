@@ -1,5 +1,5 @@
-//! Listings of a large directory took every disk thread: with 1,000,000 keys, 40 clients that asked for `/?limit=1` kept a
-//! GET waiting for 22 s and a PUT for 38 s, and the server was not ready.
+//! Listings of a large directory took every disk thread: with 1,000,000 keys, 40 clients that asked for `/?limit=1`
+//! kept a GET waiting for 22 s and a PUT for 38 s, and the server was not ready.
 //!
 //! The tests compare counts and orders of events, not times. strace delays walks of the directory while it is attached.
 

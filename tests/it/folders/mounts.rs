@@ -1,4 +1,5 @@
-//! A folder that is a file system of its own, or has one below it: what cannot be done is refused and says why, and nothing is lost.
+//! A folder that is a file system of its own, or has one below it: what cannot be done is refused and says why, and
+//! nothing is lost.
 
 use super::{make, remove, report};
 use crate::support::prelude::*;

@@ -1,4 +1,5 @@
-//! Proves the rest of the cache, beside [`crate::get::cached_values`]: races of readers with a writer, and a hot key among many cold ones.
+//! Proves the rest of the cache, beside [`crate::get::cached_values`]: races of readers with a writer, and a hot key
+//! among many cold ones.
 
 use crate::support::prelude::*;
 
@@ -16,8 +17,8 @@ fn settle(server: &TestServer, key: &str) {
 /// After how many writes the writer pauses, so that the value gets into the cache.
 const REST: u64 = 500;
 
-/// A reader on any reactor sees no value older than the last one acknowledged before its request, or than one that another
-/// reader saw before its request: the key is a register.
+/// A reader on any reactor sees no value older than the last one acknowledged before its request, or than one that
+/// another reader saw before its request: the key is a register.
 fn race(args: &[&str], write: impl Fn(&TestServer, &mut Raw, u64)) {
     let server = Launch::new(args).on(&DataDir::in_memory()).start();
     server.store("k", format!("{:020}", 0));

@@ -1,5 +1,6 @@
-//! Values had no Cache-Control, so browsers and proxies guessed how long they stay fresh, and showed the old value after a
-//! replacement. Proves the field, and that Varnish shows the new value at once. The test with Chromium is in `tests/browser`.
+//! Values had no Cache-Control, so browsers and proxies guessed how long they stay fresh, and showed the old value
+//! after a replacement. Proves the field, and that Varnish shows the new value at once. The test with Chromium is in
+//! `tests/browser`.
 
 use std::process::Child;
 
@@ -147,7 +148,8 @@ fn through(addr: SocketAddr, target: &str) -> Response {
     ask(&mut raw, "GET", target, "Connection: close\r\n", b"")
 }
 
-/// Reads a value until the proxy has it, replaces it, and reads it again; then the same with a key that is missing at first.
+/// Reads a value until the proxy has it, replaces it, and reads it again; then the same with a key that is missing at
+/// first.
 fn assert_replacements_show(server: &TestServer, addr: SocketAddr) {
     for round in 0..3 {
         for length in [100, 100_000] {
@@ -174,8 +176,8 @@ fn assert_replacements_show(server: &TestServer, addr: SocketAddr) {
 fn varnish_that_stores_values_revalidates_them_and_shows_a_new_one_at_once() {
     clear_only!("its client is another program");
     let mut server = TestServer::start(&["--access-log"]);
-    // Store and revalidate, as in RFC 9111: the built-in rules do not store a response with no-cache. Varnish revalidates
-    // only a response that was once fresh, if only for a microsecond.
+    // Store and revalidate, as in RFC 9111: the built-in rules do not store a response with no-cache. Varnish
+    // revalidates only a response that was once fresh, if only for a microsecond.
     let rules = "sub vcl_backend_response {
         if (beresp.http.Cache-Control == \"no-cache\") {
             set beresp.ttl = 0.001ms;

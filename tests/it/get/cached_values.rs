@@ -1,5 +1,5 @@
-//! Proves that a cached value is never stale: the next GET on every reactor sees each change, over the wire or by hand. The
-//! cache is bounded and can be turned off.
+//! Proves that a cached value is never stale: the next GET on every reactor sees each change, over the wire or by hand.
+//! The cache is bounded and can be turned off.
 
 use std::io;
 
@@ -110,8 +110,8 @@ const CHANGES: &[Change] = &[
     }),
 ];
 
-/// Kept with its bytes, as an open file only, too young to be kept, and without a cache. The `ETag` is always the file's
-/// modification time.
+/// Kept with its bytes, as an open file only, too young to be kept, and without a cache. The `ETag` is always the
+/// file's modification time.
 #[test]
 fn every_reactor_sees_a_change_of_a_value_at_once() {
     directory_only!("the cache");

@@ -1,5 +1,5 @@
-//! A guessed text type named no charset, so browsers showed UTF-8 as windows-1252. Proves which values get the charset, on
-//! every path of a value to the socket. The test with Chromium is in `tests/browser`.
+//! A guessed text type named no charset, so browsers showed UTF-8 as windows-1252. Proves which values get the charset,
+//! on every path of a value to the socket. The test with Chromium is in `tests/browser`.
 
 use crate::support::prelude::*;
 
@@ -124,7 +124,8 @@ fn an_edit_by_hand_changes_the_charset() {
     }
 }
 
-/// A write whose precondition fails opened and cached the value, for which later reads had no charset. It opens nothing now.
+/// A write whose precondition fails opened and cached the value, for which later reads had no charset. It opens nothing
+/// now.
 #[test]
 fn a_value_that_a_refused_write_asked_for_gets_the_charset() {
     directory_only!("a charset for guessed text");

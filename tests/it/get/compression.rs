@@ -1,5 +1,5 @@
-//! Proves compression on request (RFC 9110, sections 8.4, 8.8.3.3 and 12.5.3): a coded body decodes to the value, a coded
-//! representation has an entity tag of its own, and only a client that asks for it gets one.
+//! Proves compression on request (RFC 9110, sections 8.4, 8.8.3.3 and 12.5.3): a coded body decodes to the value, a
+//! coded representation has an entity tag of its own, and only a client that asks for it gets one.
 
 use crate::support::prelude::*;
 
@@ -150,8 +150,8 @@ fn values_of_every_size_are_coded_and_tagged_rightly_and_parts_are_never_coded()
     });
 }
 
-/// A cache between server and clients names the forms that it has, whatever this client takes. By 9110, 13.1.1 and 15.4.5 the tag of a form is
-/// good for a client that gets this form alone.
+/// A cache between server and clients names the forms that it has, whatever this client takes. By 9110, 13.1.1 and
+/// 15.4.5 the tag of a form is good for a client that gets this form alone.
 #[test]
 fn the_tag_of_the_compressed_form_stands_for_no_other_form() {
     directory_only!("compression");

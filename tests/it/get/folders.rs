@@ -1,5 +1,5 @@
-//! Proves that values in folders are read as fresh as others: a folder that is moved, replaced or removed by hand takes the
-//! values in it along, though their files stay as they are, and also when they are kept in memory.
+//! Proves that values in folders are read as fresh as others: a folder that is moved, replaced or removed by hand takes
+//! the values in it along, though their files stay as they are, and also when they are kept in memory.
 
 use crate::support::prelude::*;
 

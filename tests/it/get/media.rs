@@ -1,5 +1,5 @@
-//! Proves media types (RFC 9110, section 8.3): guessed only if none was given, and that no stored page can act as this origin.
-//! `stored_fields` proves that they are kept, and are no way to inject a header.
+//! Proves media types (RFC 9110, section 8.3): guessed only if none was given, and that no stored page can act as this
+//! origin. `stored_fields` proves that they are kept, and are no way to inject a header.
 
 use crate::support::prelude::*;
 

@@ -78,7 +78,8 @@ fn check(got: &Response, value: &[u8], expected: &[Range<usize>]) -> Result<(), 
     })
 }
 
-/// Ranges of a value of `n` bytes, and the parts that answer them, in the order of the request. src/http/values/range.rs has the grammar.
+/// Ranges of a value of `n` bytes, and the parts that answer them, in the order of the request.
+/// src/http/values/range.rs has the grammar.
 fn satisfiable(n: usize) -> Vec<(String, Vec<Range<usize>>)> {
     let one = [
         ("bytes=0-".to_owned(), 0..n),
@@ -152,7 +153,8 @@ fn a_value_is_patched_with_hundreds_of_ranges_in_one_request() {
     }
 }
 
-/// Ranges that are malformed, too many, unsatisfiable or not for this method, and those that would be more bytes than the value has.
+/// Ranges that are malformed, too many, unsatisfiable or not for this method, and those that would be more bytes than
+/// the value has.
 #[test]
 fn other_ranges_get_the_whole_value_or_416_by_14_2_and_15_5_17() {
     Classes::each(&[], "", |classes| {
@@ -211,8 +213,8 @@ fn other_ranges_get_the_whole_value_or_416_by_14_2_and_15_5_17() {
 fn an_empty_value_has_no_range_but_can_be_read() {
     let server = TestServer::start(&[]);
     server.store("empty", "");
-    // Players ask with `bytes=0-` for all of a value. 14.1.2: a suffix longer than the value selects all of it; of an empty value
-    // there is no Content-Range.
+    // Players ask with `bytes=0-` for all of a value. 14.1.2: a suffix longer than the value selects all of it; of an
+    // empty value there is no Content-Range.
     for [range, status] in table(
         "
         bytes=0- ; 200

@@ -1,7 +1,7 @@
 //! Proves that values sent from their files arrive unchanged, at any size and with slow readers.
 //!
-//! Long values leave by `sendfile`, between answers that hyper sends. A region that was sent twice, short or out of order
-//! would change the bytes.
+//! Long values leave by `sendfile`, between answers that hyper sends. A region that was sent twice, short or out of
+//! order would change the bytes.
 
 use crate::support::prelude::*;
 

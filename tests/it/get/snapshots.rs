@@ -1,4 +1,5 @@
-//! Proves the guarantees of a reader: a GET sends the version it began with or breaks, and every version has an `ETag` of its own.
+//! Proves the guarantees of a reader: a GET sends the version it began with or breaks, and every version has an `ETag`
+//! of its own.
 
 use crate::support::prelude::*;
 

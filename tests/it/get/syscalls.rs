@@ -2,7 +2,8 @@
 
 use crate::support::prelude::*;
 
-/// Calls of the reactor between the requests for two keys that are not there, by name; waiting for sockets left out, and the `fcntl` of debug builds.
+/// Calls of the reactor between the requests for two keys that are not there, by name; waiting for sockets left out,
+/// and the `fcntl` of debug builds.
 fn between_marks(calls: &[Call]) -> BTreeMap<&str, usize> {
     let mark = |key: &str| {
         let request = format!("\"GET /{key} ");
@@ -23,8 +24,8 @@ fn between_marks(calls: &[Call]) -> BTreeMap<&str, usize> {
     counts
 }
 
-/// Calls per 1000 requests for a value `hot` of `size` bytes that has been read before, over one connection; and how long those
-/// requests took.
+/// Calls per 1000 requests for a value `hot` of `size` bytes that has been read before, over one connection; and how
+/// long those requests took.
 fn calls_of_hot_gets(hot: &str, size: usize) -> Option<(BTreeMap<String, usize>, Duration)> {
     const REQUESTS: usize = 1000;
     let trace = Trace::with(&[], "the system calls of a hot GET")?;
@@ -55,15 +56,15 @@ fn calls_of_hot_gets(hot: &str, size: usize) -> Option<(BTreeMap<String, usize>,
     Some((counts.collect(), took))
 }
 
-/// What a reactor does beside its requests, at most once in [`PERIOD`]. Its timer for the lag of the event loop comes due,
-/// and the runtime wakes its own poll by an eventfd.
+/// What a reactor does beside its requests, at most once in [`PERIOD`]. Its timer for the lag of the event loop comes
+/// due, and the runtime wakes its own poll by an eventfd.
 const TIMER: (&str, usize) = ("write", 1);
 
 /// What a value adds that is sent from its file: the kernel is asked for its first and its last byte, without waiting.
 const RESIDENCY: (&str, usize) = ("preadv2", 2);
 
-/// What the first use of a value adds after each sweep of the cache, which comes every 10 seconds: its path is looked up, and its bytes are
-/// compared.
+/// What the first use of a value adds after each sweep of the cache, which comes every 10 seconds: its path is looked
+/// up, and its bytes are compared.
 const PROOF: [(&str, usize); 3] = [("openat2", 1), ("close", 1), ("preadv2", 1)];
 
 /// How often the lag is measured, and how long a file that was found in memory counts as being there.

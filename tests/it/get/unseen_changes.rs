@@ -1,6 +1,6 @@
-//! The proof of a cached value was its open file alone. Some changes do not show there: on overlayfs a removed file of a lower layer
-//! stays as it is, so its value was answered for ever; a mount over a file, and a write through a memory map, change nothing of it
-//! either. And the file system of the directory was taken for that of each value.
+//! The proof of a cached value was its open file alone. Some changes do not show there: on overlayfs a removed file of
+//! a lower layer stays as it is, so its value was answered for ever; a mount over a file, and a write through a memory
+//! map, change nothing of it either. And the file system of the directory was taken for that of each value.
 
 use crate::support::prelude::*;
 
@@ -107,8 +107,8 @@ for line in sys.stdin:
     assert!(program.wait().expect("its end").success());
 }
 
-/// The reads of two values by the reactor, one in the directory and one on a file system mounted in it: calls that may wait for a disk,
-/// and calls that do not.
+/// The reads of two values by the reactor, one in the directory and one on a file system mounted in it: calls that may
+/// wait for a disk, and calls that do not.
 fn reads(
     outer: &Mount,
     inner: impl FnOnce(&Path) -> Option<Mounted>,

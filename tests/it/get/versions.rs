@@ -1,5 +1,5 @@
-//! Files that a hand has dated, and clocks that were wrong: two writes had one version, changes had numbers that others had before, and a
-//! date moved although nothing had changed.
+//! Files that a hand has dated, and clocks that were wrong: two writes had one version, changes had numbers that others
+//! had before, and a date moved although nothing had changed.
 
 use httpdate::{fmt_http_date, parse_http_date};
 

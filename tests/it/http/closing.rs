@@ -90,8 +90,8 @@ fn is_status(answer: &[u8], class: u8) -> bool {
     answer.starts_with(b"HTTP/1.") && answer.get(9) == Some(&class)
 }
 
-/// Performs uploads of every one of `forms`, of `lens` and of `ends`, at once and a moment later, `rounds` times, some at a time; and
-/// checks every value and every answer that could be read.
+/// Performs uploads of every one of `forms`, of `lens` and of `ends`, at once and a moment later, `rounds` times, some
+/// at a time; and checks every value and every answer that could be read.
 #[track_caller]
 fn assert_all_stored(forms: &[Form], lens: &[usize], ends: &[End], rounds: usize) {
     const CLIENTS: usize = 8;
@@ -169,8 +169,8 @@ fn a_put_survives_a_reset() {
     assert_all_stored(&forms, &lens, &[End::Reset], scaled(2, 5));
 }
 
-/// Nothing of it is stored, the old value stays, and no descriptor is left. It is cut at its first and its last byte and half way; where
-/// it goes from the socket to the file, at every sixteenth.
+/// Nothing of it is stored, the old value stays, and no descriptor is left. It is cut at its first and its last byte
+/// and half way; where it goes from the socket to the file, at every sixteenth.
 #[test]
 fn a_body_that_breaks_off_is_never_stored() {
     let server = TestServer::start(&[]);
@@ -188,7 +188,8 @@ fn a_body_that_breaks_off_is_never_stored() {
         let cuts =
             cuts.flat_map(|cut| [End::Closed, End::HalfClosed, End::Reset].map(|end| (cut, end)));
         let both = cuts.flat_map(|cut| [None, Some("old")].map(|old| (cut, old)));
-        // By turns with an old value and without one, which are an odd number of ways to end; in the full form all of them.
+        // By turns with an old value and without one, which are an odd number of ways to end; in the full form all of
+        // them.
         let by_turns = |&(n, _): &(usize, _)| is_full() || n % 4 == 0 || n % 4 == 3;
         let cases = both.enumerate().filter(by_turns);
         for (_, ((cut, end), old)) in cases {

@@ -1,11 +1,11 @@
-//! Proves the table of statuses in docs/http.md, row by row over a real socket, in each mode. Each row has the answer and
-//! the content of the directory afterwards.
+//! Proves the table of statuses in docs/http.md, row by row over a real socket, in each mode. Each row has the answer
+//! and the content of the directory afterwards.
 
 use crate::support::prelude::*;
 
-/// Requests, with `|` for each line end; ` HTTP/1.1` and a Host are added to a first line without a version. Behind each the status, and
-/// what becomes of the directory, which held only `here` with the value `old`, if it changes; the same with `--compat` where that differs, and
-/// with `--read-only` where no rule tells it.
+/// Requests, with `|` for each line end; ` HTTP/1.1` and a Host are added to a first line without a version. Behind
+/// each the status, and what becomes of the directory, which held only `here` with the value `old`, if it changes; the
+/// same with `--compat` where that differs, and with `--read-only` where no rule tells it.
 const ROWS: &str = "
 GET /here|| ; 200
 HEAD /here|| ; 200
@@ -218,7 +218,8 @@ fn on_the_wire(request: &str) -> String {
     format!("{first}{version}\r\n{}", rest.replace('|', "\r\n"))
 }
 
-/// The cell of a request where nothing may be written: unless its own cell says else, a write that is no bad request is refused.
+/// The cell of a request where nothing may be written: unless its own cell says else, a write that is no bad request is
+/// refused.
 fn refused<'a>(default: &'a str, read_only: &'a str, request: &str) -> &'a str {
     let is_write = ["PUT ", "DELETE ", "MKCOL "]
         .iter()

@@ -1,4 +1,5 @@
-//! Proves how each `--dispatch` spreads connections over the reactors, and that the guarantees hold without an acceptor.
+//! Proves how each `--dispatch` spreads connections over the reactors, and that the guarantees hold without an
+//! acceptor.
 
 use crate::support::prelude::*;
 
@@ -25,7 +26,8 @@ fn has_acceptor(server: &TestServer) -> bool {
     threads.iter().any(|(name, _)| name == "acceptor")
 }
 
-/// Each reactor has its own counts. One that is alone accepts for itself; of several each has a listener of its own, or an acceptor gives them connections in turn.
+/// Each reactor has its own counts. One that is alone accepts for itself; of several each has a listener of its own, or
+/// an acceptor gives them connections in turn.
 #[test]
 fn each_dispatch_spreads_connections_over_the_reactors() {
     for (dispatch, threads, connections, listens) in [

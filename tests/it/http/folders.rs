@@ -1,10 +1,11 @@
-//! Proves the listing of keys in folders: in the order of whole keys, by prefix and by delimiter, page by page, as it is at
-//! this moment whatever others do to the folders, with an index and without.
+//! Proves the listing of keys in folders: in the order of whole keys, by prefix and by delimiter, page by page, as it
+//! is at this moment whatever others do to the folders, with an index and without.
 
 use super::forms::{FORMS, JSON, TEXT, walk};
 use crate::support::prelude::*;
 
-/// In the order of their bytes, which is not that of a walk through the folders: `-` comes before `/`, and `0` behind it.
+/// In the order of their bytes, which is not that of a walk through the folders: `-` comes before `/`, and `0` behind
+/// it.
 const KEYS: [&str; 9] = [
     "a-b", "a/b", "a/b-c", "a/b/c", "a/b/d", "a/b0", "a0", "b", "c/d/e",
 ];

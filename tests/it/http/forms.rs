@@ -1,4 +1,5 @@
-//! The four forms of a listing, and one way through the pages of each: what stands in a page, and where the next one is.
+//! The four forms of a listing, and one way through the pages of each: what stands in a page, and where the next one
+//! is.
 
 use serde_json::Value;
 
@@ -23,8 +24,8 @@ fn is_html(form: &str) -> bool {
     matches!(form_of(form), PAGE | INDEX)
 }
 
-/// `target` as a listing in this form is asked for. HTML stops at folders unless the query says that it does not, and a program that sends
-/// a query gets JSON unless the query asks for HTML.
+/// `target` as a listing in this form is asked for. HTML stops at folders unless the query says that it does not, and a
+/// program that sends a query gets JSON unless the query asks for HTML.
 pub(crate) fn in_form(target: &str, form: &str) -> String {
     let delimiter = if target.contains("delimiter=") {
         ""
@@ -38,8 +39,8 @@ pub(crate) fn in_form(target: &str, form: &str) -> String {
     format!("{target}{and}{delimiter}&format=html")
 }
 
-/// Where the links to keys and folders of a listing in HTML lead, and where its next page is. The index has that link in its head: one among
-/// the others would be taken for a key by programs.
+/// Where the links to keys and folders of a listing in HTML lead, and where its next page is. The index has that link
+/// in its head: one among the others would be taken for a key by programs.
 fn links(listing: &HtmlPage, form: &str) -> (Vec<String>, Option<String>) {
     let href = |link: &Element| link.attribute("href").expect("an address").to_owned();
     if form == PAGE {
@@ -85,7 +86,8 @@ pub(crate) fn listed(raw: &mut Raw, target: &str, form: &str) -> (Vec<String>, O
     (paths, link)
 }
 
-/// All pages from this one on, by their links: what is in each, decoded. JSON and text have it in the order of its bytes; HTML has folders first.
+/// All pages from this one on, by their links: what is in each, decoded. JSON and text have it in the order of its
+/// bytes; HTML has folders first.
 pub(crate) fn walk(raw: &mut Raw, first: &str, form: &str) -> Vec<Vec<String>> {
     let (mut target, mut pages) = (in_form(first, form), Vec::new());
     loop {

@@ -1,10 +1,11 @@
-//! Proves that a refused request has its answer, whatever else is sent, and that a head means the same however it arrives. That ambiguous
-//! framing is refused, and what is behind it is no request, is proved by `security::attacks`.
+//! Proves that a refused request has its answer, whatever else is sent, and that a head means the same however it
+//! arrives. That ambiguous framing is refused, and what is behind it is no request, is proved by `security::attacks`.
 
 use crate::support::prelude::*;
 
-/// Closing on unread bytes resets a connection, and a reset can overtake the answer. The bodies are far longer than the buffers of sockets, one
-/// pause is longer than the server once waited, and one client sends more than the server reads.
+/// Closing on unread bytes resets a connection, and a reset can overtake the answer. The bodies are far longer than the
+/// buffers of sockets, one pause is longer than the server once waited, and one client sends more than the server
+/// reads.
 #[test]
 fn a_refused_client_gets_the_answer_while_it_sends_and_after_that() {
     let server = TestServer::start(&["--read-only"]);
@@ -57,7 +58,8 @@ fn a_malformed_request_is_answered_after_those_before_it() {
     }
 }
 
-/// What nothing reads is taken out of a head: the rest of it means the same, however it arrives, and so does what follows.
+/// What nothing reads is taken out of a head: the rest of it means the same, however it arrives, and so does what
+/// follows.
 #[test]
 fn fields_that_nothing_reads_change_nothing() {
     http1_only!("heads of HTTP/1");

@@ -1,5 +1,5 @@
-//! Proves which form a listing has when the client asks for none, and that the HTML index for programs that follow links has
-//! links to keys and folders alone. tests/clients has the programs.
+//! Proves which form a listing has when the client asks for none, and that the HTML index for programs that follow
+//! links has links to keys and folders alone. tests/clients has the programs.
 
 use super::forms::INDEX as ANYTHING;
 use crate::support::prelude::*;

@@ -1,5 +1,5 @@
-//! Proves the listing in the page: a client that follows its links finds every key, and nothing but keys. tests/browser has
-//! the tests of what its scripts make of it.
+//! Proves the listing in the page: a client that follows its links finds every key, and nothing but keys. tests/browser
+//! has the tests of what its scripts make of it.
 
 use super::forms::PAGE as HTML;
 use crate::support::prelude::*;
@@ -58,7 +58,8 @@ fn a_page_is_as_long_as_can_be_when_the_client_does_not_say() {
     }
     let compute = cpu("compute-").saturating_sub(before.0);
     let reactors = cpu("reactor-").saturating_sub(before.1);
-    // Reactors send the pages, which a busy machine makes dearer. Had they written them, the compute threads would have done nothing.
+    // Reactors send the pages, which a busy machine makes dearer. Had they written them, the compute threads would have
+    // done nothing.
     let is_right = compute * 10 > reactors;
     assert!(
         is_right,

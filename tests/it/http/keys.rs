@@ -124,7 +124,8 @@ fn what_ends_with_a_slash_is_a_listing_and_no_key() {
     server.dir.assert_holds(&[]);
 }
 
-/// A snapshot of the file system below the directory, or a copy of the directory there: its journal may hold values of any key.
+/// A snapshot of the file system below the directory, or a copy of the directory there: its journal may hold values of
+/// any key.
 #[test]
 fn what_the_server_keeps_in_a_copy_of_the_directory_is_no_key() {
     directory_only!("files of the directory");
@@ -201,7 +202,8 @@ fn a_segment_has_at_most_255_bytes_after_decoding_and_a_key_1024() {
     }
 }
 
-/// Any bytes, encoded in any mixture of raw and `%XX`, are stored under exactly those bytes or refused as the rules say.
+/// Any bytes, encoded in any mixture of raw and `%XX`, are stored under exactly those bytes or refused as the rules
+/// say.
 #[test]
 fn any_bytes_in_any_encoding_follow_the_rules() {
     let server = TestServer::start(&[]);
@@ -248,7 +250,8 @@ fn check(server: &TestServer, client: &mut Client, bytes: &[u8], path: &str) -> 
             .ok_or(format!("/{path}: {get:?} with {names:?} on disk"));
     }
     if bytes.is_empty() || bytes.ends_with(b"/") {
-        // To read, it is a folder: the empty path is the directory itself. HTML has one address, without an encoded slash.
+        // To read, it is a folder: the empty path is the directory itself. HTML has one address, without an encoded
+        // slash.
         let moved = get.status == 302 && path.to_ascii_lowercase().contains("%2f");
         let listed = moved || matches!(get.status, 200 | 400 | 404 | 414);
         return (names.is_empty() && listed)

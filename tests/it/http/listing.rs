@@ -1,5 +1,5 @@
-//! Proves the listing: every key once, in byte order, page by page, in both formats, for all names and during changes; with
-//! an index and without. Without one its memory is bounded by the page. It does not run on reactors.
+//! Proves the listing: every key once, in byte order, page by page, in both formats, for all names and during changes;
+//! with an index and without. Without one its memory is bounded by the page. It does not run on reactors.
 
 use super::ODD_NAMES;
 use super::forms::{FORMS, JSON, encode, in_form, listed, walk};

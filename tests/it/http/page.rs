@@ -21,8 +21,8 @@ fn inside<'a>(document: &'a str, tag: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// A folder without its slash was a 404 without a hint. Other clients keep that, as those of the C server know it. Links are relative to
-/// the one address that a page has; that is relative too, for a proxy may have a path in front.
+/// A folder without its slash was a 404 without a hint. Other clients keep that, as those of the C server know it.
+/// Links are relative to the one address that a page has; that is relative too, for a proxy may have a path in front.
 #[test]
 fn a_folder_has_the_page_and_a_browser_is_led_to_its_address() {
     let server = TestServer::start(&[]);

@@ -1,5 +1,5 @@
-//! Proves that unknown and neutral fields change no answer from memory or from a file, and that a client that leaves amid one leaks
-//! nothing.
+//! Proves that unknown and neutral fields change no answer from memory or from a file, and that a client that leaves
+//! amid one leaks nothing.
 
 use crate::support::prelude::*;
 
@@ -29,8 +29,8 @@ fn heated(server: &TestServer) -> Vec<(String, Vec<u8>)> {
     values
 }
 
-/// The part of an answer that must not depend on neutral fields: everything but its date. Over HTTP/2 the client's own end says when the
-/// connection closes.
+/// The part of an answer that must not depend on neutral fields: everything but its date. Over HTTP/2 the client's own
+/// end says when the connection closes.
 fn essence(mut answer: Response) -> (u16, Vec<(String, String)>, Vec<u8>) {
     let is_of_client = |name: &str| is_http2() && name == "connection";
     answer

@@ -1,6 +1,6 @@
-//! Proves versions and preconditions (RFC 9110, sections 8.8 and 13): every write has an entity tag of its own, which all
-//! answers agree on. Conditions are evaluated in the order of section 13.2.2, before the body is read where possible, and
-//! again at the moment of publishing.
+//! Proves versions and preconditions (RFC 9110, sections 8.8 and 13): every write has an entity tag of its own, which
+//! all answers agree on. Conditions are evaluated in the order of section 13.2.2, before the body is read where
+//! possible, and again at the moment of publishing.
 
 use httpdate::{fmt_http_date, parse_http_date};
 
@@ -72,8 +72,9 @@ fn stored() -> (TestServer, Raw, String) {
     (server, raw, tag)
 }
 
-/// The grammar and the order of conditions are tested beside the parser (src/http/values/conditional.rs); here is what each kind does.
-/// The expected status of a read by the lines of its head, with `E` for the tag of the value and `M` for its date.
+/// The grammar and the order of conditions are tested beside the parser (src/http/values/conditional.rs); here is what
+/// each kind does. The expected status of a read by the lines of its head, with `E` for the tag of the value and `M`
+/// for its date.
 const READS: &[(&str, u16)] = &[
     ("If-Match: E", 200),
     ("If-Match: *", 200),
@@ -154,7 +155,8 @@ fn reads_of_a_missing_key_ignore_preconditions_by_13_2_1() {
     }
 }
 
-/// Condition, and the answers to PUT and DELETE with a value, and without one. 13.1.3: If-Modified-Since is for GET and HEAD alone.
+/// Condition, and the answers to PUT and DELETE with a value, and without one. 13.1.3: If-Modified-Since is for GET and
+/// HEAD alone.
 const WRITES: &str = r#"
     ; 200 200 200 404
     If-Match: E ; 200 200 412 404
@@ -246,7 +248,8 @@ fn a_failed_condition_is_412_before_the_body_is_read() {
 
 type Change<'a> = &'a dyn Fn(&mut Raw);
 
-/// The value changes during the upload: another client replaces it, a program edits it, it is deleted, or it is the first of its key.
+/// The value changes during the upload: another client replaces it, a program edits it, it is deleted, or it is the
+/// first of its key.
 #[test]
 fn a_condition_that_fails_during_the_upload_is_412_at_commit() {
     // A store that refuses a long upload and hangs up may take its refusal along.
@@ -345,7 +348,8 @@ fn put_get_head_and_the_listing_agree_on_tag_and_date() {
     }
 }
 
-/// A precondition was refused where the server could not read the value, though the publisher decides it by the file's name alone.
+/// A precondition was refused where the server could not read the value, though the publisher decides it by the file's
+/// name alone.
 #[test]
 fn a_precondition_takes_no_right_to_read() {
     directory_only!("a file without rights");

@@ -8,7 +8,8 @@ fn server_with_here() -> TestServer {
     server
 }
 
-/// The last answer waits to leave together with the end of the connection. A reset, which unread bytes cause, must not lose it.
+/// The last answer waits to leave together with the end of the connection. A reset, which unread bytes cause, must not
+/// lose it.
 #[test]
 fn the_last_answer_arrives_whole_despite_bytes_behind_its_request() {
     let server = TestServer::start(&[]);

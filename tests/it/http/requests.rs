@@ -1,5 +1,6 @@
-//! Requests that said more than the server understood, or less than it took them for, were answered 200: a part of a form in base64 was
-//! stored as text, a type that curl adds by itself was kept. Proves that what a request says is understood or refused.
+//! Requests that said more than the server understood, or less than it took them for, were answered 200: a part of a
+//! form in base64 was stored as text, a type that curl adds by itself was kept. Proves that what a request says is
+//! understood or refused.
 
 use crate::support::prelude::*;
 

@@ -1,5 +1,5 @@
-//! Proves compliance with the RFCs: problem details (RFC 9457), OPTIONS, CORS, Allow and Date, the answers to requests that
-//! are too long or too many, unexpected bodies, all forms of a target, and dates far in the past and the future.
+//! Proves compliance with the RFCs: problem details (RFC 9457), OPTIONS, CORS, Allow and Date, the answers to requests
+//! that are too long or too many, unexpected bodies, all forms of a target, and dates far in the past and the future.
 
 use std::time::UNIX_EPOCH;
 
@@ -45,7 +45,8 @@ bad-framing ; 400 ; GET /here|Content-Length: x
 const PAGE: &str = "text/html; charset=utf-8";
 const HTML: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
 
-/// Asserts that the failure of a request is told to each kind of client as it reads: as a problem of this name, as a page, or in a line.
+/// Asserts that the failure of a request is told to each kind of client as it reads: as a problem of this name, as a
+/// page, or in a line.
 #[track_caller]
 fn assert_told(server: &TestServer, name: &str, status: u16, request: &str, body: &[u8]) {
     let (first, lines) = request.split_once('|').unwrap_or((request, ""));
@@ -166,8 +167,8 @@ fn a_preflight_tells_methods_and_headers() {
     }
 }
 
-/// Fetch, "CORS protocol and HTTP caches": a response that depends on Origin carries Vary also for requests without Origin.
-/// Otherwise a cache could give it to a page that may not read it.
+/// Fetch, "CORS protocol and HTTP caches": a response that depends on Origin carries Vary also for requests without
+/// Origin. Otherwise a cache could give it to a page that may not read it.
 #[test]
 fn with_cors_origins_every_answer_varies_by_origin_by_12_5_5() {
     directory_only!("compression");
@@ -216,8 +217,8 @@ fn a_head_over_a_limit_gets_its_status() {
     }
 }
 
-/// RFC 9110, 9.3.1 and 9.3.5: a body with these methods has no meaning, and must not become the next request; nor must that of a PUT that is
-/// refused, and is dropped or ends the connection.
+/// RFC 9110, 9.3.1 and 9.3.5: a body with these methods has no meaning, and must not become the next request; nor must
+/// that of a PUT that is refused, and is dropped or ends the connection.
 #[test]
 fn a_body_is_never_a_request() {
     let smuggled = "DELETE /victim HTTP/1.1\r\nHost: t\r\n\r\n";

@@ -96,7 +96,8 @@ fn place_values(server: &TestServer) {
     }
 }
 
-/// Connections whose client reset them with responses waiting for the socket stayed for ever, 10 of 10, each with its place.
+/// Connections whose client reset them with responses waiting for the socket stayed for ever, 10 of 10, each with its
+/// place.
 #[test]
 fn a_connection_that_its_client_leaves_gives_back_what_it_took() {
     directory_only!("descriptors and files of uploads");

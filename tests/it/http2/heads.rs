@@ -55,7 +55,8 @@ fn a_421_names_the_authority_with_its_port() {
     assert!(text.contains("--allowed-host other.example "), "{text}");
 }
 
-/// Pairs of a cookie count as one field: Chromium with 120 cookies of localhost was refused, whose cookies over HTTP/1.1 are one line.
+/// Pairs of a cookie count as one field: Chromium with 120 cookies of localhost was refused, whose cookies over
+/// HTTP/1.1 are one line.
 #[test]
 fn more_than_a_hundred_fields_are_431_and_the_connection_goes_on() {
     let server = server(&[]);

@@ -1,4 +1,5 @@
-//! What one stream does on a connection, or how often it asks, gives no other more time: each has its own, and so has the connection.
+//! What one stream does on a connection, or how often it asks, gives no other more time: each has its own, and so has
+//! the connection.
 
 use super::{ask, server};
 use crate::support::prelude::*;

@@ -1,4 +1,5 @@
-//! Proves the files for operators: the units start this server with little exposure, and the dashboard uses existing metrics.
+//! Proves the files for operators: the units start this server with little exposure, and the dashboard uses existing
+//! metrics.
 
 use clap::CommandFactory as _;
 use data_server::Args;

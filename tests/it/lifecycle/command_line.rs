@@ -1,4 +1,5 @@
-//! Proves what the command line says: words in place of options, what is wrong and what to do about it, and what was given in vain.
+//! Proves what the command line says: words in place of options, what is wrong and what to do about it, and what was
+//! given in vain.
 
 use crate::support::prelude::*;
 

@@ -1,4 +1,5 @@
-//! A server in a container refused each client on its unix socket that was outside of it. Proves that such a client is served.
+//! A server in a container refused each client on its unix socket that was outside of it. Proves that such a client is
+//! served.
 
 use crate::support::prelude::*;
 use std::os::unix::net::UnixStream;

@@ -1,5 +1,6 @@
-//! Proves the drain: requests in flight are finished, idle connections are closed, new ones are not accepted, all within the grace period.
-//! A second signal ends the server at once; one sent twice, as `timeout` does, is one, and those that mean nothing here are ignored.
+//! Proves the drain: requests in flight are finished, idle connections are closed, new ones are not accepted, all
+//! within the grace period. A second signal ends the server at once; one sent twice, as `timeout` does, is one, and
+//! those that mean nothing here are ignored.
 
 use crate::support::prelude::*;
 
@@ -25,7 +26,8 @@ fn unread_get(server: &TestServer) -> Raw {
     reader
 }
 
-/// Longer than a client of HTTP/2 has to acknowledge that the server goes away: who finds that behind the ends of its responses lost them.
+/// Longer than a client of HTTP/2 has to acknowledge that the server goes away: who finds that behind the ends of its
+/// responses lost them.
 const LATE: Duration = Duration::from_millis(2_500);
 
 #[test]

@@ -1,5 +1,5 @@
-//! Proves that a restart with socket activation loses no request: clients wait in the queue of the socket, answers announce
-//! when a connection closes, and the service manager is notified of every step.
+//! Proves that a restart with socket activation loses no request: clients wait in the queue of the socket, answers
+//! announce when a connection closes, and the service manager is notified of every step.
 
 use std::io::{self, ErrorKind};
 use std::os::linux::net::SocketAddrExt as _;
@@ -117,7 +117,8 @@ fn an_active_client_gets_connection_close_before_the_end() {
     }
 }
 
-/// Asks until there is an answer, which it counts, and again only after a close without a byte of one, as RFC 9110, section 9.2.2, allows.
+/// Asks until there is an answer, which it counts, and again only after a close without a byte of one, as RFC 9110,
+/// section 9.2.2, allows.
 fn ask(client: &mut Client, answered: &AtomicU64, request: &[u8]) -> Vec<u8> {
     for _ in 0..3 {
         match client.exchange(request) {
@@ -133,8 +134,8 @@ fn ask(client: &mut Client, answered: &AtomicU64, request: &[u8]) -> Vec<u8> {
     panic!("closed three times without an answer");
 }
 
-/// Writes and reads a key of its own until `done`, on a connection that is kept as long as the server keeps it; each read must return the
-/// last write.
+/// Writes and reads a key of its own until `done`, on a connection that is kept as long as the server keeps it; each
+/// read must return the last write.
 fn write_and_read(addr: SocketAddr, answered: &AtomicU64, number: u64, done: &Done) -> Vec<u8> {
     let (mut client, mut value) = (Client::new(addr), Vec::new());
     for round in (0..).take_while(|_| !done.is_said()) {

@@ -1,5 +1,5 @@
-//! Proves that a server listens at several places at once, each under the same rules, and what a unix socket is like: its
-//! file comes and goes with the server, and its clients are known by their processes.
+//! Proves that a server listens at several places at once, each under the same rules, and what a unix socket is like:
+//! its file comes and goes with the server, and its clients are known by their processes.
 
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;

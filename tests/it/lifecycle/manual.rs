@@ -91,8 +91,8 @@ fn the_manual_page_has_the_text_of_every_command_and_option() {
     assert!(page.contains(named), "another file than {named}");
 }
 
-/// What stands behind `data-server` before the cursor, and what a shell has to offer there; one that `has_arguments` knows the values
-/// of arguments too.
+/// What stands behind `data-server` before the cursor, and what a shell has to offer there; one that `has_arguments`
+/// knows the values of arguments too.
 fn offers(has_arguments: bool) -> Vec<(Vec<String>, BTreeSet<String>)> {
     let mut all = Vec::new();
     for (path, command) in commands() {

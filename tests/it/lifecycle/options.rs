@@ -1,6 +1,6 @@
-//! The server accepted `--cors-origin https://a.b/` and `a.b`, which matched no page, and refused `--listen :8080` without a
-//! hint; and it silently used a default directory that belonged to another user, or was a link, as any user can create that name
-//! first in `/tmp`. Proves which values it accepts, and that its error messages say what to write.
+//! The server accepted `--cors-origin https://a.b/` and `a.b`, which matched no page, and refused `--listen :8080`
+//! without a hint; and it silently used a default directory that belonged to another user, or was a link, as any user
+//! can create that name first in `/tmp`. Proves which values it accepts, and that its error messages say what to write.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -41,7 +41,8 @@ fn a_port_alone_is_all_addresses() {
     }
 }
 
-/// The server without `--dir`, with an empty `/tmp` of its own that `prepare` fills; `None` if that is not possible here.
+/// The server without `--dir`, with an empty `/tmp` of its own that `prepare` fills; `None` if that is not possible
+/// here.
 fn in_own_tmp(prepare: &str, args: &[&str]) -> Option<Launch> {
     let script =
         format!("mount -t tmpfs tmpfs /tmp && chmod 1777 /tmp && {prepare} && exec \"$@\"");

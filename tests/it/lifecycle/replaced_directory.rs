@@ -1,5 +1,5 @@
-//! A restore moved the directory away and replaced it while the server ran: PUTs were acknowledged into the moved one, and
-//! readiness was 200.
+//! A restore moved the directory away and replaced it while the server ran: PUTs were acknowledged into the moved one,
+//! and readiness was 200.
 
 use crate::support::prelude::*;
 

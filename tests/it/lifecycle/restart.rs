@@ -1,4 +1,5 @@
-//! Proves that a start keeps the values of an earlier server, and removes what it left in staging. The torture suite kills servers.
+//! Proves that a start keeps the values of an earlier server, and removes what it left in staging. The torture suite
+//! kills servers.
 
 use crate::support::prelude::*;
 

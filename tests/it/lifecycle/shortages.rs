@@ -3,8 +3,8 @@
 
 use crate::support::prelude::*;
 
-/// Starts a server of a user of whom there is no other process, within this limit of prlimit(1): what it says where it ends, or
-/// `None` where it serves.
+/// Starts a server of a user of whom there is no other process, within this limit of prlimit(1): what it says where it
+/// ends, or `None` where it serves.
 fn within(user: u32, limit: &str) -> Option<String> {
     let dir = DataDir::temporary();
     for open in [dir.path(), &dir.outside("")] {

@@ -1,5 +1,5 @@
-//! Links that take longer than the server has patience for what it has handed to its kernel: however a connection ends, its response
-//! arrives whole, or is seen to be cut.
+//! Links that take longer than the server has patience for what it has handed to its kernel: however a connection ends,
+//! its response arrives whole, or is seen to be cut.
 
 use proptest::prelude::*;
 
@@ -176,7 +176,8 @@ fn a_shortage_of_connections_loses_no_end_of_a_response() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(scaled(4, 64)))]
 
-    /// A second signal, a grace period that ends, and a stop at any byte: what arrives is the value, or no whole response.
+    /// A second signal, a grace period that ends, and a stop at any byte: what arrives is the value, or no whole
+    /// response.
     #[test]
     fn a_response_is_whole_or_seen_to_be_cut(
         nth in 0..PROTOCOLS.len(),

@@ -1,4 +1,5 @@
-//! Proves that long computation runs on compute threads and not on reactors, and that one large job does not occupy the compute threads.
+//! Proves that long computation runs on compute threads and not on reactors, and that one large job does not occupy the
+//! compute threads.
 
 #![expect(clippy::float_cmp, reason = "counts are whole, and exact in a float")]
 

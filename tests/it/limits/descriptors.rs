@@ -1,4 +1,5 @@
-//! Limits on descriptors that are too low: with 32 the server answered only 503, and with 64 most of 100 clients waited for 30 s.
+//! Limits on descriptors that are too low: with 32 the server answered only 503, and with 64 most of 100 clients waited
+//! for 30 s.
 
 use crate::support::prelude::*;
 
@@ -18,7 +19,8 @@ fn limited(args: &[&str], descriptors: u64) -> Launch {
     Launch::new(args).through(&["prlimit", &limit])
 }
 
-/// Many clients ask at once, repeatedly, each on a kept connection: all are answered 200, none after a time that is too long.
+/// Many clients ask at once, repeatedly, each on a kept connection: all are answered 200, none after a time that is too
+/// long.
 fn crowd(server: &TestServer, args: &[&str]) {
     let ask = |n: usize| {
         let mut client = Client::new(server.addr);
@@ -98,7 +100,8 @@ fn streams_that_are_not_read_leave_descriptors_to_others() {
     let waits = waits.as_mut().expect("a request");
     let early = waits.ends_within(Duration::from_millis(300));
     assert!(early.is_none(), "no place is left: {early:?}");
-    // An upload that waited filled the window of its connection, so the one that was served got no more bytes, and then 408.
+    // An upload that waited filled the window of its connection, so the one that was served got no more bytes, and then
+    // 408.
     let mut client = Http2::connect(server.addr);
     let mut upload = || client.ask("PUT", "http://t/k", &[], false);
     let (mut put, mut behind) = (upload().expect("a request"), upload().expect("a request"));
@@ -122,8 +125,8 @@ fn streams_that_are_not_read_leave_descriptors_to_others() {
     assert_eq!(head.status, 200);
 }
 
-/// A connection with a hundred GETs, of values from `large{first}` on, whose streams have no window (RFC 9113, section 6.5.2;
-/// RFC 7541, section 6).
+/// A connection with a hundred GETs, of values from `large{first}` on, whose streams have no window (RFC 9113, section
+/// 6.5.2; RFC 7541, section 6).
 fn stalled(addr: SocketAddr, first: usize) -> Raw {
     let mut client = Raw::connect_clear(addr);
     client.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");

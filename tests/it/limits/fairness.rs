@@ -13,7 +13,8 @@ fn download(connection: &mut Raw) {
     assert_eq!(got, SIZE);
 }
 
-/// In every mode, whatever sends the bytes. How many come depends on the machine: of two, one may be of before a download and one of after.
+/// In every mode, whatever sends the bytes. How many come depends on the machine: of two, one may be of before a
+/// download and one of after.
 #[test]
 fn small_answers_come_while_a_large_one_is_sent() {
     let server = TestServer::start(&["--threads", "1"]);

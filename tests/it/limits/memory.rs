@@ -1,4 +1,5 @@
-//! Proves that memory does not grow with the values (64 uploads and 64 downloads at once), and that an idle connection takes little of it.
+//! Proves that memory does not grow with the values (64 uploads and 64 downloads at once), and that an idle connection
+//! takes little of it.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -78,7 +79,8 @@ fn download(server: &TestServer, key: usize, block: &[u8], all_are_here: &dyn Fn
     assert_eq!(got, size());
 }
 
-/// What an idle connection takes of the server's memory, in bytes, by two looks at `count` of them each. All of them are served in the end.
+/// What an idle connection takes of the server's memory, in bytes, by two looks at `count` of them each. All of them
+/// are served in the end.
 fn cost_of_idle(server: &TestServer, count: usize, connect: &dyn Fn() -> Raw) -> [u64; 2] {
     let mut idle = Vec::new();
     let looks = [(); 2].map(|()| {

@@ -1,5 +1,5 @@
-//! Proves that one client takes no room for uploads from the others: neither by what it announces and does not send, nor by
-//! uploads that it leaves unfinished.
+//! Proves that one client takes no room for uploads from the others: neither by what it announces and does not send,
+//! nor by uploads that it leaves unfinished.
 
 use crate::support::prelude::*;
 

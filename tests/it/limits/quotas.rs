@@ -1,5 +1,5 @@
-//! Proves the quotas: connections of one client with `--max-connections-per-ip`, and the bytes of all uploads under way with
-//! `--max-staged`.
+//! Proves the quotas: connections of one client with `--max-connections-per-ip`, and the bytes of all uploads under way
+//! with `--max-staged`.
 
 use rustix::process::getuid;
 
@@ -64,7 +64,8 @@ fn an_address_or_a_user_at_its_limit_gets_no_more_connections() {
     }
 }
 
-/// A server with `--max-staged 4MiB` and an upload of 3 MiB that waits for its last byte: of known length, where such a one is staged.
+/// A server with `--max-staged 4MiB` and an upload of 3 MiB that waits for its last byte: of known length, where such a
+/// one is staged.
 fn three_quarters_full() -> (TestServer, Raw, Vec<u8>) {
     let server = TestServer::start(&["--max-staged", "4MiB", "--max-staged-per-client", "0"]);
     let value = pattern(1, 3 * MIB);

@@ -1,5 +1,5 @@
-//! Proves the limits of resources: bodies that are too large, too many connections and too few descriptors each meet a limit,
-//! and other clients are served.
+//! Proves the limits of resources: bodies that are too large, too many connections and too few descriptors each meet a
+//! limit, and other clients are served.
 
 use crate::support::prelude::*;
 
@@ -72,7 +72,8 @@ fn connections_beyond_three_wait(args: &[&str]) {
     }
 }
 
-/// Without descriptors the server pauses accepting, logs that once, uses no CPU, answers 503 where it can, and recovers.
+/// Without descriptors the server pauses accepting, logs that once, uses no CPU, answers 503 where it can, and
+/// recovers.
 #[test]
 fn running_out_of_descriptors_pauses_accepting_and_recovers() {
     http1_only!("a client is busy with half a head");

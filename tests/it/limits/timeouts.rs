@@ -1,5 +1,5 @@
-//! Proves that slow clients cannot hold a connection: slow heads, idle connections and stalled bodies end at their limits,
-//! and other clients are not affected.
+//! Proves that slow clients cannot hold a connection: slow heads, idle connections and stalled bodies end at their
+//! limits, and other clients are not affected.
 
 use crate::support::prelude::*;
 

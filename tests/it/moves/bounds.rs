@@ -1,4 +1,5 @@
-//! Proves that a COPY takes the room of a PUT, that a MOVE within a bound takes none, and that the account is right after both.
+//! Proves that a COPY takes the room of a PUT, that a MOVE within a bound takes none, and that the account is right
+//! after both.
 
 use super::send;
 use crate::support::prelude::*;

@@ -1,4 +1,5 @@
-//! Proves what MOVE and COPY of a value, and of a folder, do: in words of the protocol, to the files, for watchers, and by the rules of access.
+//! Proves what MOVE and COPY of a value, and of a folder, do: in words of the protocol, to the files, for watchers, and
+//! by the rules of access.
 
 mod bounds;
 mod change;

@@ -1,6 +1,6 @@
-//! Proves by an oracle that knows the rules alone that a MOVE takes the rights of a GET and a DELETE at its source and of a PUT at its
-//! destination, and a COPY those of a GET and a PUT; that a folder takes those to all that could be below it; and that what a client may
-//! not read is not told.
+//! Proves by an oracle that knows the rules alone that a MOVE takes the rights of a GET and a DELETE at its source and
+//! of a PUT at its destination, and a COPY those of a GET and a PUT; that a folder takes those to all that could be
+//! below it; and that what a client may not read is not told.
 
 use super::send;
 use crate::support::policy::{basic, bearer, in_set, rule, serve_on, subject, token};

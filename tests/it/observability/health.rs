@@ -1,5 +1,5 @@
-//! Proves health and readiness: alive while the process runs, ready only while a value can be stored, and one line with the
-//! reason when it is not ready.
+//! Proves health and readiness: alive while the process runs, ready only while a value can be stored, and one line with
+//! the reason when it is not ready.
 
 use crate::support::prelude::*;
 

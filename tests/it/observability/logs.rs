@@ -1,5 +1,5 @@
-//! Proves the output for operators: one access event per request with all its fields, lines that clients cannot forge, and
-//! exactly one line on standard output.
+//! Proves the output for operators: one access event per request with all its fields, lines that clients cannot forge,
+//! and exactly one line on standard output.
 
 use crate::support::prelude::*;
 
@@ -165,7 +165,8 @@ fn known_traffic_is_counted_logged_and_audited_once() {
     assert_eq!(received.take(2).collect::<Vec<_>>(), [700_000, 5]);
 }
 
-/// A key of line ends and terminal escapes stays inside its one line, in both formats, and an id with quotes and braces ends no field.
+/// A key of line ends and terminal escapes stays inside its one line, in both formats, and an id with quotes and braces
+/// ends no field.
 #[test]
 fn neither_a_key_nor_an_id_can_forge_a_line_or_a_field() {
     let (path, id) = ("%0aINFO%20forged%1b%5b2J%0d", r#""}status=500,"x":{"y"#);

@@ -1,5 +1,6 @@
-//! Logs that cannot be written: a full disk, `/dev/full`, a reader that is gone or has stopped, no standard error. Each of
-//! them ended or blocked the server. Now every request is answered, lost lines are counted, and SIGTERM leads to exit code 0.
+//! Logs that cannot be written: a full disk, `/dev/full`, a reader that is gone or has stopped, no standard error. Each
+//! of them ended or blocked the server. Now every request is answered, lost lines are counted, and SIGTERM leads to
+//! exit code 0.
 
 use std::io::PipeReader;
 use std::sync::mpsc;
@@ -60,8 +61,8 @@ fn piped(nonblocking: bool) -> (TestServer, PipeReader) {
     (launch.start(), reader)
 }
 
-/// Sends requests for targets of this many bytes on several connections, and checks the server's health meanwhile: all are
-/// answered. Returns how many requests it sent.
+/// Sends requests for targets of this many bytes on several connections, and checks the server's health meanwhile: all
+/// are answered. Returns how many requests it sent.
 fn load(server: &TestServer, length: usize) -> usize {
     let target = "k".repeat(length);
     let client = || {

@@ -1,5 +1,5 @@
-//! Proves that the requests of a trusted proxy count as those of the client that Forwarded or X-Forwarded-For names, in the
-//! logs, in the failures and in what one client may have, and that the fields of anybody else count for nothing.
+//! Proves that the requests of a trusted proxy count as those of the client that Forwarded or X-Forwarded-For names, in
+//! the logs, in the failures and in what one client may have, and that the fields of anybody else count for nothing.
 
 use super::{ANN, BOB, LOGGED, audited, fails_alone, peers, policy};
 use crate::support::prelude::*;

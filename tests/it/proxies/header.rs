@@ -1,5 +1,5 @@
-//! Proves that a connection whose listener is for a proxy begins with a header of the PROXY protocol, that the address in it
-//! counts as the client's, and that a connection without a valid one is closed, counted and logged.
+//! Proves that a connection whose listener is for a proxy begins with a header of the PROXY protocol, that the address
+//! in it counts as the client's, and that a connection without a valid one is closed, counted and logged.
 
 use std::os::unix::net::UnixListener;
 

@@ -47,7 +47,8 @@ fn policy(dir: &DataDir, args: &[&str]) -> Launch {
     Launch::new(&[&["--access", path], args].concat()).on(dir)
 }
 
-/// Asserts that a client which guesses has to wait, and another behind the same proxy has not: `get` asks for a client, with these lines.
+/// Asserts that a client which guesses has to wait, and another behind the same proxy has not: `get` asks for a client,
+/// with these lines.
 #[track_caller]
 fn fails_alone(get: &mut dyn FnMut(&str, &str) -> u16) {
     let wrong = "Authorization: Bearer wrong\r\n";

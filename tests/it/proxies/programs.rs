@@ -1,4 +1,5 @@
-//! Proves with the programs themselves, `haproxy` and nginx, that the address of their clients arrives, by each way that they have to say it.
+//! Proves with the programs themselves, `haproxy` and nginx, that the address of their clients arrives, by each way
+//! that they have to say it.
 
 use super::{LOGGED, peers, start};
 use crate::support::prelude::*;
@@ -61,7 +62,8 @@ fn haproxy_says_whom_each_connection_is_for() {
     }
 }
 
-/// nginx 1.22 gives its client a 104 as the answer; `HAProxy` knows it as an interim response. With `--interim off` neither sees one.
+/// nginx 1.22 gives its client a 104 as the answer; `HAProxy` knows it as an interim response. With `--interim off`
+/// neither sees one.
 #[test]
 fn an_upload_passes_proxies_with_interim_off() {
     directory_only!("its uploads are resumable");

@@ -1,5 +1,5 @@
-//! Proves `[[content]]` of the configuration file: below its prefix a value is stored under its SHA-256 and under no other name,
-//! however it arrives, and what lies there by hand is served.
+//! Proves `[[content]]` of the configuration file: below its prefix a value is stored under its SHA-256 and under no
+//! other name, however it arrives, and what lies there by hand is served.
 
 use sha2::{Digest, Sha256};
 

@@ -1,5 +1,5 @@
-//! Proves the digests of RFC 9530 (and Content-MD5): an upload is compared with its digests before it is published, a GET
-//! can ask for the digest of the value, and no reactor hashes.
+//! Proves the digests of RFC 9530 (and Content-MD5): an upload is compared with its digests before it is published, a
+//! GET can ask for the digest of the value, and no reactor hashes.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -274,7 +274,8 @@ fn the_computed_digest_of_a_large_value_is_kept_with_its_version_across_restarts
     }
 }
 
-/// Times of files repeat: mtime 1 of Nix, whole seconds of tar and git. Other bytes with the old time had the old digest.
+/// Times of files repeat: mtime 1 of Nix, whole seconds of tar and git. Other bytes with the old time had the old
+/// digest.
 #[test]
 fn other_bytes_never_have_the_kept_digest() {
     let server = needed!(TestServer::of_directory("hands in the directory", &[]));

@@ -1,5 +1,5 @@
-//! Proves the behaviour on disk errors: full, out of inodes, read-only, or a file too large for the process. The answer has
-//! the reason, the old value stays, reads and deletes work, and freed space can be used.
+//! Proves the behaviour on disk errors: full, out of inodes, read-only, or a file too large for the process. The answer
+//! has the reason, the old value stays, reads and deletes work, and freed space can be used.
 
 use crate::support::prelude::*;
 

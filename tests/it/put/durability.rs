@@ -1,5 +1,5 @@
-//! Proves `--durability disk` without a journal by the order of the server's system calls: it syncs the value before it gives it its name, and
-//! the name before it sends the answer. A write whose sync fails is never acknowledged.
+//! Proves `--durability disk` without a journal by the order of the server's system calls: it syncs the value before it
+//! gives it its name, and the name before it sends the answer. A write whose sync fails is never acknowledged.
 
 use crate::support::prelude::*;
 

@@ -1,5 +1,6 @@
-//! On mergerfs and bindfs every new key was 500, although the start had no error and `/-/ready` was 200: a rename without
-//! replacing is EINVAL there. The start now tries the ways to publish, and readiness tries the chosen one again.
+//! On mergerfs and bindfs every new key was 500, although the start had no error and `/-/ready` was 200: a rename
+//! without replacing is EINVAL there. The start now tries the ways to publish, and readiness tries the chosen one
+//! again.
 
 use crate::support::prelude::*;
 
@@ -174,8 +175,8 @@ fn a_directory_without_a_way_to_publish_is_exit_code_1() {
     ended.says(1, "named file, linked (publish: Invalid argument");
 }
 
-/// NFS and FUSE answer so where a file is replaced between the look at its name and the use of it: a GET of a value that was
-/// replaced without rest on mergerfs was 500.
+/// NFS and FUSE answer so where a file is replaced between the look at its name and the use of it: a GET of a value
+/// that was replaced without rest on mergerfs was 500.
 #[test]
 fn a_stale_name_is_looked_up_again() {
     directory_only!("the file system");

@@ -1,5 +1,6 @@
-//! Proves that the folders that a PUT makes come with the keys in them and go with the last: what PUT makes and DELETE removes, what is left
-//! alone, what is refused and leaves nothing, what is on the disk before the answer, and what all of that costs.
+//! Proves that the folders that a PUT makes come with the keys in them and go with the last: what PUT makes and DELETE
+//! removes, what is left alone, what is refused and leaves nothing, what is on the disk before the answer, and what all
+//! of that costs.
 
 use crate::support::prelude::*;
 

@@ -1,5 +1,5 @@
-//! Proves POST of forms with files at `/-/upload`: what a browser sends without scripts is stored, as a PUT stores it, and
-//! what is not understood, not allowed or cut off is not.
+//! Proves POST of forms with files at `/-/upload`: what a browser sends without scripts is stored, as a PUT stores it,
+//! and what is not understood, not allowed or cut off is not.
 
 use crate::support::prelude::*;
 
@@ -391,7 +391,8 @@ fn limits_are_of_each_value() {
     server.dir.assert_holds(&["a"]);
 }
 
-/// And the type that a browser says is kept, unless it says that it knows none: then the name tells, as for a PUT without one.
+/// And the type that a browser says is kept, unless it says that it knows none: then the name tells, as for a PUT
+/// without one.
 #[test]
 fn a_client_that_waits_is_told_to_go_on_and_the_media_type_of_a_part_is_kept() {
     let server = TestServer::start(&[]);

@@ -1,5 +1,6 @@
-//! The format on the disk: a directory with a journal that was not replayed, attributes, an upload and a kept record, of which
-//! `format.txt` has the bytes. A server that reads it otherwise would lose what earlier servers have acknowledged.
+//! The format on the disk: a directory with a journal that was not replayed, attributes, an upload and a kept record,
+//! of which `format.txt` has the bytes. A server that reads it otherwise would lose what earlier servers have
+//! acknowledged.
 
 use std::os::unix::fs::FileExt;
 

@@ -1,5 +1,5 @@
-//! Proves what a new value takes from the folder that it comes into, and from the value that it replaces: the group of a setgid
-//! folder, a default ACL, and never a wider mode, by every way in which a value is stored.
+//! Proves what a new value takes from the folder that it comes into, and from the value that it replaces: the group of
+//! a setgid folder, a default ACL, and never a wider mode, by every way in which a value is stored.
 
 use std::os::unix::fs::chown;
 
@@ -91,7 +91,8 @@ fn default_acl(folder: &Path) -> bool {
     rustix::fs::setxattr(folder, name, &acl, XattrFlags::empty()).is_ok()
 }
 
-/// A file has the rights of its value only when it is whole: until then nobody else finds it, in a directory of an older version too.
+/// A file has the rights of its value only when it is whole: until then nobody else finds it, in a directory of an
+/// older version too.
 #[test]
 fn what_is_not_published_yet_is_the_servers_alone() {
     directory_only!("files have modes");

@@ -1,5 +1,6 @@
-//! The journal of `--durability disk`: what is on the disk before the answer, and what a start makes of it. A cut of power is played here:
-//! the server is killed, its note no longer names the mount, and the files are changed. `power`, of the torture suite, cuts for real.
+//! The journal of `--durability disk`: what is on the disk before the answer, and what a start makes of it. A cut of
+//! power is played here: the server is killed, its note no longer names the mount, and the files are changed. `power`,
+//! of the torture suite, cuts for real.
 
 use super::journal_faults::{DISK, cut, of_segments, segments, start};
 use crate::support::prelude::*;

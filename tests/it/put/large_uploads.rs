@@ -1,5 +1,5 @@
-//! Proves that a large upload, for which the connection takes the socket over, ends where its length says, and that requests
-//! before and behind it, errors and aborts behave as with a small one.
+//! Proves that a large upload, for which the connection takes the socket over, ends where its length says, and that
+//! requests before and behind it, errors and aborts behave as with a small one.
 
 use proptest::prelude::*;
 

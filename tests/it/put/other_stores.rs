@@ -1,7 +1,7 @@
-//! Requests of clients of S3 and Azure that mean something else were taken for a plain PUT or DELETE and answered 200: a copy
-//! emptied the value, a tag replaced it, the end of a multipart upload removed it. A checksum that clients of S3 send was not
-//! compared. Proves that such a request is refused and leaves the value, and that its user is told why. `src/http/values/other_store.rs`
-//! has each parameter and field, and those that change nothing.
+//! Requests of clients of S3 and Azure that mean something else were taken for a plain PUT or DELETE and answered 200:
+//! a copy emptied the value, a tag replaced it, the end of a multipart upload removed it. A checksum that clients of S3
+//! send was not compared. Proves that such a request is refused and leaves the value, and that its user is told why.
+//! `src/http/values/other_store.rs` has each parameter and field, and those that change nothing.
 
 use crate::support::prelude::*;
 

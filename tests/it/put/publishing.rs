@@ -1,4 +1,5 @@
-//! Proves that the publisher's guess has no visible effect: after many new names in a row it links the next one without a stat.
+//! Proves that the publisher's guess has no visible effect: after many new names in a row it links the next one without
+//! a stat.
 
 use crate::support::prelude::*;
 

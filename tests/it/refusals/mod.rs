@@ -1,5 +1,5 @@
-//! One matrix: a request of each verb that is refused for each reason leaves the directory as it was. Nothing of a bound that is full is
-//! evicted for it, nothing stays staged, and nothing is counted.
+//! One matrix: a request of each verb that is refused for each reason leaves the directory as it was. Nothing of a
+//! bound that is full is evicted for it, nothing stays staged, and nothing is counted.
 //!
 //! A verb joins by a row of [`verbs`], a reason by a row of [`rows`].
 

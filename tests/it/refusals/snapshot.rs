@@ -1,4 +1,5 @@
-//! All that lies in a directory, to be compared before and after a request: names, bytes, times, modes, attributes, and what is staged.
+//! All that lies in a directory, to be compared before and after a request: names, bytes, times, modes, attributes, and
+//! what is staged.
 
 use rustix::fs::{lgetxattr, llistxattr};
 

@@ -17,7 +17,8 @@ mod uploads;
 use crate::support::prelude::*;
 use crate::support::s3::{Bucket, Stub, VersityGw};
 
-/// Runs `test` on a server over a real store, where there is one, and over the store in memory. `name` is a prefix that no other test has.
+/// Runs `test` on a server over a real store, where there is one, and over the store in memory. `name` is a prefix that
+/// no other test has.
 fn each(name: &str, test: impl Fn(&TestServer, &Bucket)) {
     each_with(name, &[], test);
 }

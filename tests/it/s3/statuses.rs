@@ -1,4 +1,5 @@
-//! What the server answers when the store refuses, fails or does not answer: each status, its reason, and how long it takes.
+//! What the server answers when the store refuses, fails or does not answer: each status, its reason, and how long it
+//! takes.
 
 use super::{reason, send, serve, serve_plainly};
 use crate::support::prelude::*;

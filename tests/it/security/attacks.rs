@@ -1,6 +1,6 @@
-//! Proves that hostile requests get the right answer and have no other effect, class by class. The numbers are those of a
-//! list of known attacks on HTTP file servers. Other classes are in `keys` (1, 5 and 8), `planted_files`, `framing`, `closing`,
-//! `ranges`, `logs` and `media`.
+//! Proves that hostile requests get the right answer and have no other effect, class by class. The numbers are those of
+//! a list of known attacks on HTTP file servers. Other classes are in `keys` (1, 5 and 8), `planted_files`, `framing`,
+//! `closing`, `ranges`, `logs` and `media`.
 
 use crate::support::prelude::*;
 

@@ -1,5 +1,5 @@
-//! Proves the protection against web pages: DNS rebinding reaches nothing, pages of other origins cannot write, and stored
-//! pages run no script. `media` tests the headers of stored pages.
+//! Proves the protection against web pages: DNS rebinding reaches nothing, pages of other origins cannot write, and
+//! stored pages run no script. `media` tests the headers of stored pages.
 
 use crate::support::prelude::*;
 
@@ -20,8 +20,8 @@ fn status_for(server: &TestServer, host: &str) -> u16 {
         .status
 }
 
-/// Where a server listens, its options, and the names that it is asked for, in which `PORT` stands for its port: those that are its own, and
-/// those that are not. src/http/head/allowlists.rs has the others.
+/// Where a server listens, its options, and the names that it is asked for, in which `PORT` stands for its port: those
+/// that are its own, and those that are not. src/http/head/allowlists.rs has the others.
 const HOSTS: &str = "
 127.0.0.1:0 ; ; localhost:PORT LocalHost.:1 127.9.9.9:80 [::1]:PORT ; evil.example:PORT localhost.evil.example 192.0.2.1:PORT t
 127.0.0.1:0 ; --allowed-host store.example --allowed-host a,[2001:db8::1] ; STORE.example. A [2001:db8:0::1] localhost ; b x.store.example
@@ -101,8 +101,8 @@ extension ; --cors-origin chrome-extension://abc
 any ; --cors-origin *
 ";
 
-/// What a browser tells of a page that asks, and the options by which that page is allowed to; `own` where it is the server's own, whose
-/// authority `OWN` stands for. A page of http is of another origin than a server of https.
+/// What a browser tells of a page that asks, and the options by which that page is allowed to; `own` where it is the
+/// server's own, whose authority `OWN` stands for. A page of http is of another origin than a server of https.
 const PAGES: &str = "
  ; own
 Sec-Fetch-Site: none ; own

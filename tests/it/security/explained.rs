@@ -1,5 +1,5 @@
-//! 421 and 403 named neither the refused value nor the option that allows it, and left no line in the log. A value that the
-//! server may not read was a 500. Proves the text of the response and the line of the log.
+//! 421 and 403 named neither the refused value nor the option that allows it, and left no line in the log. A value that
+//! the server may not read was a 500. Proves the text of the response and the line of the log.
 
 use crate::support::prelude::*;
 

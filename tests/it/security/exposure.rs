@@ -1,5 +1,5 @@
-//! Proves that a server which other machines reach starts only when it is closed to them, or when it is said in words that it is
-//! open; and that a server which they do not reach starts without either.
+//! Proves that a server which other machines reach starts only when it is closed to them, or when it is said in words
+//! that it is open; and that a server which they do not reach starts without either.
 
 use crate::support::prelude::*;
 

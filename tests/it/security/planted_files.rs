@@ -1,5 +1,5 @@
-//! Proves that the server opens only regular files of the directory itself: planted links, directories, pipes, sockets and
-//! devices are not values, and nothing outside can be reached or created.
+//! Proves that the server opens only regular files of the directory itself: planted links, directories, pipes, sockets
+//! and devices are not values, and nothing outside can be reached or created.
 
 use std::os::unix::net::UnixListener;
 

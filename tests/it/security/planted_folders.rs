@@ -1,5 +1,5 @@
-//! Proves that no symbolic link is followed on any level of a key's path, by no method and at no moment: nothing outside
-//! the directory is read, written, removed, made or listed.
+//! Proves that no symbolic link is followed on any level of a key's path, by no method and at no moment: nothing
+//! outside the directory is read, written, removed, made or listed.
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 

@@ -1,5 +1,5 @@
-//! Proves `[[site]]`: a folder is opened as its index and still listed for those who ask, stored pages run scripts where an operator says so,
-//! and siblings answer clients that take them.
+//! Proves `[[site]]`: a folder is opened as its index and still listed for those who ask, stored pages run scripts
+//! where an operator says so, and siblings answer clients that take them.
 
 mod siblings;
 

@@ -1,4 +1,5 @@
-//! A value that other values hold compressed: who gets which, with the fields of the value and the validators of the sibling.
+//! A value that other values hold compressed: who gets which, with the fields of the value and the validators of the
+//! sibling.
 
 use super::{DOCS, UTF8, headers, serve};
 use crate::support::prelude::*;

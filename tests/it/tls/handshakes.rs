@@ -1,5 +1,5 @@
-//! Proves what a handshake settles: the version, the certificate by name, the protocol, that sessions are resumed by any
-//! reactor, and how handshakes are counted.
+//! Proves what a handshake settles: the version, the certificate by name, the protocol, that sessions are resumed by
+//! any reactor, and how handshakes are counted.
 
 use rustls::{HandshakeKind, ProtocolVersion, version};
 

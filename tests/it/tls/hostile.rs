@@ -1,4 +1,5 @@
-//! Proves that peers which do not keep to the protocol are closed in time, cost nothing that stays, and make no upload whole.
+//! Proves that peers which do not keep to the protocol are closed in time, cost nothing that stays, and make no upload
+//! whole.
 
 use std::iter;
 
@@ -44,8 +45,8 @@ fn a_stalled_handshake_is_closed_at_the_limit_for_heads_and_delays_nobody() {
     }
 }
 
-/// What cannot be opened before all of it has come is held until then: so much and no more. After a refused record the library was once asked
-/// once more, and went through it again: a second alert, and a panic of a debug build.
+/// What cannot be opened before all of it has come is held until then: so much and no more. After a refused record the
+/// library was once asked once more, and went through it again: a second alert, and a panic of a debug build.
 #[test]
 fn what_is_no_tls_is_closed_with_one_alert_at_most() {
     let (authority, _own, server) = started(&["--header-timeout", "5m"]);

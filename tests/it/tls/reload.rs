@@ -1,4 +1,5 @@
-//! Proves that certificates are replaced while the server runs: no handshake fails, and what cannot be used changes nothing.
+//! Proves that certificates are replaced while the server runs: no handshake fails, and what cannot be used changes
+//! nothing.
 
 use rustls::HandshakeKind;
 

@@ -3,7 +3,8 @@
 use super::{NAMES, started};
 use crate::support::prelude::*;
 
-/// A frame of HTTP/2 ends behind the record that has most of it: to receive no more than the frame wants were a system call for each KiB.
+/// A frame of HTTP/2 ends behind the record that has most of it: to receive no more than the frame wants were a system
+/// call for each KiB.
 #[test]
 fn an_upload_over_http2_is_received_in_long_pieces() {
     const LEN: usize = 8 << 20;

@@ -1,4 +1,5 @@
-//! Proves that one request at a time has an upload, that a later one ends it, and that races leave a whole value or none.
+//! Proves that one request at a time has an upload, that a later one ends it, and that races leave a whole value or
+//! none.
 
 use crate::support::prelude::*;
 
@@ -108,11 +109,12 @@ fn cancelling_and_completing_race_to_a_whole_value_or_none() {
 
 const LONG: usize = 48 << 20;
 
-/// What the server gathers of a part before it writes any of it, and more: of a shorter part nothing may be seen to arrive.
+/// What the server gathers of a part before it writes any of it, and more: of a shorter part nothing may be seen to
+/// arrive.
 const GATHERED: usize = 1 << 20;
 
-/// A part was given up for another request while a disk thread took its bytes from the socket. The connection dropped what came next from
-/// the same socket, and the thread wrote what came behind that: the value had a hole.
+/// A part was given up for another request while a disk thread took its bytes from the socket. The connection dropped
+/// what came next from the same socket, and the thread wrote what came behind that: the value had a hole.
 #[test]
 fn a_part_that_is_given_up_while_it_arrives_leaves_no_hole() {
     plain_only!("parts that pass through the kernel");

@@ -1,4 +1,5 @@
-//! Proves that an upload survives its connection, its server and what is promised of the machine, and no longer than it may.
+//! Proves that an upload survives its connection, its server and what is promised of the machine, and no longer than it
+//! may.
 
 use super::told;
 use crate::support::prelude::*;

@@ -225,7 +225,8 @@ fn begin(server: &TestServer, lines: &str, length: usize, first: &[u8]) -> Raw {
     raw
 }
 
-/// Also when its whole body came with its head, so that nothing was waited for: an upload that then failed was known to nobody.
+/// Also when its whole body came with its head, so that nothing was waited for: an upload that then failed was known to
+/// nobody.
 #[test]
 fn a_client_of_the_same_draft_is_told_where_it_can_resume() {
     let server = needed!(TestServer::of_directory("resumable uploads", &[]));

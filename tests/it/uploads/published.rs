@@ -1,4 +1,5 @@
-//! Proves that what the last part publishes is what one PUT would have: preconditions, digests, fields, version, changes.
+//! Proves that what the last part publishes is what one PUT would have: preconditions, digests, fields, version,
+//! changes.
 
 use super::told;
 use crate::support::prelude::*;

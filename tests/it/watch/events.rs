@@ -1,5 +1,5 @@
-//! Proves the events that subscribers get over Server-Sent Events: every acknowledged change and no other, from the response
-//! on, again from where they left off, and a resync when changes are missing.
+//! Proves the events that subscribers get over Server-Sent Events: every acknowledged change and no other, from the
+//! response on, again from where they left off, and a resync when changes are missing.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 

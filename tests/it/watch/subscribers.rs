@@ -1,5 +1,5 @@
-//! Proves that all subscribers see the order of publishing, and that slow or many subscribers do not slow down writers or
-//! other subscribers, and do not grow memory.
+//! Proves that all subscribers see the order of publishing, and that slow or many subscribers do not slow down writers
+//! or other subscribers, and do not grow memory.
 
 use super::{burst, long_key, start};
 use crate::support::prelude::*;

@@ -1,5 +1,5 @@
-//! Proves the feed over WebSocket: the handshake and the pages that may make it, the messages, and the answers to clients
-//! that break the protocol.
+//! Proves the feed over WebSocket: the handshake and the pages that may make it, the messages, and the answers to
+//! clients that break the protocol.
 
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{Bytes, Message};
@@ -188,7 +188,8 @@ fn bytes_around_the_handshake_are_never_a_request() {
         assert_eq!((kind, &reason[..2]), (0x88, &1002_u16.to_be_bytes()[..]));
         raw.assert_closed();
     }
-    // After the handshake the framing of HTTP no longer applies: frames may hold any bytes, and a request is not a frame.
+    // After the handshake the framing of HTTP no longer applies: frames may hold any bytes, and a request is not a
+    // frame.
     let shake = || shake(&server, SHAKE).0;
     let put = put_head("smuggled", 1) + "x";
     let mut raw = shake();

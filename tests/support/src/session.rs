@@ -1,9 +1,9 @@
 //! Runs the sessions of a page: its fenced `sh` blocks, against the real binary, in one bash.
 //!
 //! A block whose command is `data-server` and whose output is the line `listening on ...` is the server's own terminal:
-//! its options start a server, on a free port and an empty directory. Another such block ends that server and starts the
-//! next at the same address; values stay, unless it names another `--dir`. A server that listens elsewhere runs in the
-//! background of the shell, until the page ends.
+//! its options start a server, on a free port and an empty directory. Another such block ends that server and starts
+//! the next at the same address; values stay, unless it names another `--dir`. A server that listens elsewhere runs in
+//! the background of the shell, until the page ends.
 //!
 //! All other blocks of a page run in one bash, in order, and are split into steps, each of which ends with its `#>`
 //! lines. A step must print exactly these lines, on both streams, and nothing where it has none; `...` stands for any

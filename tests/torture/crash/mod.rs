@@ -1,9 +1,11 @@
-//! T1: a kill (SIGKILL) under mixed load, again and again on the same directory. Nothing torn, nothing acknowledged lost, nothing
-//! deleted back, no `ETag` used twice, nothing left in staging; of a change that was not answered, the old value or the new.
+//! T1: a kill (SIGKILL) under mixed load, again and again on the same directory. Nothing torn, nothing acknowledged
+//! lost, nothing deleted back, no `ETag` used twice, nothing left in staging; of a change that was not answered, the
+//! old value or the new.
 //!
 //! Each cycle draws the options of the server, what the clients do and when the fault comes from the seed of the run,
 //! which is printed. `DATA_SERVER_TORTURE_SEED=N tests/run --test torture crash` draws the same again; when exactly the
-//! process dies is not in the seed. A kill keeps the page cache: this proves order and atomicity, not what a disk keeps.
+//! process dies is not in the seed. A kill keeps the page cache: this proves order and atomicity, not what a disk
+//! keeps.
 
 mod server;
 
@@ -109,8 +111,8 @@ fn a_killed_server_keeps_what_it_acknowledged_and_tears_nothing() {
     assert!(median < Duration::from_secs(1), "starts took {median:?}");
 }
 
-/// T15: SIGTERM under the same load. Everything acknowledged is kept, whatever was begun is answered whole, what is not answered was
-/// not done, and the process ends with 0 within the grace period.
+/// T15: SIGTERM under the same load. Everything acknowledged is kept, whatever was begun is answered whole, what is not
+/// answered was not done, and the process ends with 0 within the grace period.
 #[test]
 fn a_stop_under_load_loses_nothing_and_leaves_no_answer_half_said() {
     let (server, _) = withstands("stop", Signal::TERM, scaled(8, 500));

@@ -1,7 +1,8 @@
 //! T11: descriptors, the disk, its inodes and the size of files run out, and come back, again and again.
 //!
-//! While something is out, what needs it is refused with the status that docs/http.md lists, and everything else goes on. Within a second
-//! of relief everything is served again. At the end nothing is kept: no descriptor, no staged file, no memory to speak of.
+//! While something is out, what needs it is refused with the status that docs/http.md lists, and everything else goes
+//! on. Within a second of relief everything is served again. At the end nothing is kept: no descriptor, no staged file,
+//! no memory to speak of.
 
 pub(crate) mod resources;
 
@@ -93,8 +94,8 @@ impl Recovery {
     }
 }
 
-/// Asks `witness` for everything, again and again until it is `over`; the longest that this took. What holds up all, say
-/// the disk that both are on, so meets it too.
+/// Asks `witness` for everything, again and again until it is `over`; the longest that this took. What holds up all,
+/// say the disk that both are on, so meets it too.
 fn longest_service(witness: &TestServer, round: u64, over: &Done) -> Duration {
     let mut longest = Duration::ZERO;
     loop {
@@ -108,8 +109,8 @@ fn longest_service(witness: &TestServer, round: u64, over: &Done) -> Duration {
     }
 }
 
-/// Every recovery takes at most a second more than the witness took; and at least half of them a second in all, so that a
-/// machine on which everything is slow proves nothing.
+/// Every recovery takes at most a second more than the witness took; and at least half of them a second in all, so that
+/// a machine on which everything is slow proves nothing.
 fn judge(recoveries: &mut [Recovery]) -> Result<String, String> {
     recoveries.sort();
     if let Some(late) = recoveries.iter().find(|r| r.took > RECOVERY + r.witness) {

@@ -44,8 +44,8 @@ fn calls_of_start() -> Vec<Step> {
         *number += 1;
         let is_ours = call.began > ready && call.ended < serving && can_fail(call);
         let of_main = call.thread == main;
-        // Threads of the runtime write to wake one another: there nothing fails, and strace tells calls by name alone. The first reads
-        // of the process are the loader's.
+        // Threads of the runtime write to wake one another: there nothing fails, and strace tells calls by name alone.
+        // The first reads of the process are the loader's.
         if is_ours && (of_main || !["read", "write"].contains(&call.name.as_str())) {
             ours.insert(Step {
                 call: call.name.clone(),

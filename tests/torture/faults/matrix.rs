@@ -28,8 +28,8 @@ const SPARED: &[(&str, &str)] = &[
     ),
 ];
 
-/// Errors on a socket that strace can only pretend: the kernel says `EAGAIN` when there is nothing, and rings when there
-/// is; after a pretended one it never rings.
+/// Errors on a socket that strace can only pretend: the kernel says `EAGAIN` when there is nothing, and rings when
+/// there is; after a pretended one it never rings.
 const SOCKET: [&str; 9] = [
     "accept4", "recvfrom", "sendto", "sendmsg", "sendfile", "recvmsg", "shutdown", "ppoll",
     "splice",

@@ -6,8 +6,8 @@
 //!
 //! libfiu cannot take strace's place here: it is loaded between a program and libc, and what the store asks of the
 //! kernel does not pass through libc (rustix makes its own system calls). With `fiu-run` failing every pwrite, pwritev,
-//! fsync, fdatasync, rename, link and unlink, PUT with `--durability disk` and DELETE are answered 200, and truly. So the
-//! random faults are strace's too: several calls at once, again and again, from a printed seed.
+//! fsync, fdatasync, rename, link and unlink, PUT with `--durability disk` and DELETE are answered 200, and truly. So
+//! the random faults are strace's too: several calls at once, again and again, from a printed seed.
 
 mod life;
 mod matrix;
@@ -46,7 +46,8 @@ fn strike(subject: &Subject, fault: &Fault, seed: u64) -> Result<bool, String> {
     let calls = tracer.detach();
     let of_names = |call: &_| is_of(call, server.dir.path());
     // One of each thread may be hit: strace counts for each by itself. Any of the connection may have cost the answer.
-    // What was acknowledged needs no name of a segment that is being made. Of the segment itself, the verdict has the rule.
+    // What was acknowledged needs no name of a segment that is being made. Of the segment itself, the verdict has the
+    // rule.
     let is_done = reply.as_ref().is_some_and(|answer| answer.status == 200);
     let makers = server.proc().thread_ids("disk-checkpoint");
     let is_journal = |path: &str| path.ends_with("/.data-server/journal");

@@ -1,5 +1,5 @@
-//! What a client asks for while something fails: how it is prepared by hand, performed over a fresh connection, and what
-//! its answer, or its lack of one, says about the value.
+//! What a client asks for while something fails: how it is prepared by hand, performed over a fresh connection, and
+//! what its answer, or its lack of one, says about the value.
 
 use rustix::fs::XattrFlags;
 
@@ -191,9 +191,10 @@ fn resume(server: &TestServer, key: &str, value: &[u8]) -> Reply {
     hear(server, "PATCH", &path[1..], &lines, rest)
 }
 
-/// Waits for all changes that were handed over: they are made also when no client waits for them any more, one after the
-/// other, so that the answer to a later one comes after them. This is a DELETE of a key that is absent, which the publisher
-/// alone answers: 404, or, where the publisher's own calls meet `errors` each time, what these are answered with.
+/// Waits for all changes that were handed over: they are made also when no client waits for them any more, one after
+/// the other, so that the answer to a later one comes after them. This is a DELETE of a key that is absent, which the
+/// publisher alone answers: 404, or, where the publisher's own calls meet `errors` each time, what these are answered
+/// with.
 fn outlast(errors: &[&str], server: &TestServer) {
     eventually("changes are made", || {
         let reply = hear(server, "DELETE", "nothing", "", &[]);
@@ -230,7 +231,8 @@ pub(super) fn warm(server: &TestServer, operation: Operation) {
     }
 }
 
-/// The calls that the server makes for `scene`: from a trace, so that a call added to the server is one added to the tests.
+/// The calls that the server makes for `scene`: from a trace, so that a call added to the server is one added to the
+/// tests.
 pub(super) fn calls_of(scene: Scene, server: &TestServer) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for seed in 0..2 {

@@ -27,8 +27,8 @@ fn injections(random: &mut Random, calls: &[String]) -> Vec<String> {
     injections
 }
 
-/// What calls fail with under these words of strace. What comes into the journal behind a sync that failed is refused as by a
-/// disk that fails, whatever the sync failed with.
+/// What calls fail with under these words of strace. What comes into the journal behind a sync that failed is refused
+/// as by a disk that fails, whatever the sync failed with.
 fn errors(injections: &[String]) -> Vec<&str> {
     let words = injections.iter().flat_map(|words| words.split(':'));
     let of_calls = words.filter_map(|word| word.strip_prefix("error="));
@@ -44,7 +44,8 @@ fn judge(
     wanted: bool,
     reply: &Reply,
 ) -> Result<(), String> {
-    // A body that cannot be received is one that broke off: 400. After a failed sync the change may have been made: 500.
+    // A body that cannot be received is one that broke off: 400. After a failed sync the change may have been made:
+    // 500.
     let is_explained = |status| {
         matches!(status, 400 | 500) || errors.iter().any(|error| statuses(error).contains(&status))
     };

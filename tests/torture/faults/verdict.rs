@@ -82,8 +82,8 @@ pub(super) fn judge(seen: &Seen<'_>) -> Result<(), String> {
             }
         }
         Some(answer) if answer.status == 200 => {
-            // A value that is synced with its file needs no journal, and no change a segment that is being made: frames are put
-            // on the disk by fdatasync.
+            // A value that is synced with its file needs no journal, and no change a segment that is being made: frames
+            // are put on the disk by fdatasync.
             let is_needed = |call: &Call| {
                 !(is_of_journal(call) && (seen.operation.is_large() || call.name == "fsync"))
             };
@@ -136,8 +136,8 @@ fn check_body(seen: &Seen<'_>, body: &[u8]) -> Result<(), String> {
     same.then_some(()).ok_or("200, and the body lies".into())
 }
 
-/// A sync that failed is final for its file: whether any came after it, of the calls from then on. The control file of the journal
-/// is written anew before each.
+/// A sync that failed is final for its file: whether any came after it, of the calls from then on. The control file of
+/// the journal is written anew before each.
 pub(super) fn sync_retried(calls: &[Call], of_names: impl Fn(&Call) -> bool) -> Option<&Call> {
     let is_anew = |call: &&Call| {
         first_path(call).is_some_and(|path| path.ends_with("/.data-server/journal/control"))

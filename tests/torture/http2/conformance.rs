@@ -1,8 +1,9 @@
 //! h2spec, which sends what RFC 9113 and RFC 7541 allow and forbid, and looks at the answers.
 //!
-//! `.ci/run setup` installs it to `target/tools`. Without it the test says LEFT OUT, or fails where `DATA_SERVER_H2SPEC` is
-//! `required`. It asks for a value that is longer than the first window of a client, so a stream is open for as long as a
-//! case needs it; what it sends by POST is read to its end behind the early answer, 405.
+//! `.ci/run setup` installs it to `target/tools`. Without it the test says LEFT OUT, or fails where
+//! `DATA_SERVER_H2SPEC` is `required`. It asks for a value that is longer than the first window of a client, so a
+//! stream is open for as long as a case needs it; what it sends by POST is read to its end behind the early answer,
+//! 405.
 
 use std::env;
 
@@ -12,8 +13,8 @@ use crate::prelude::*;
 /// h2spec 2.2.1 has so many cases; later ones have more.
 const CASES: usize = 146;
 
-/// In the clear the first bytes decide between HTTP/1 and HTTP/2, so a preface that is none is a request of HTTP/1, and is
-/// answered 400 as such. The case wants no answer.
+/// In the clear the first bytes decide between HTTP/1 and HTTP/2, so a preface that is none is a request of HTTP/1, and
+/// is answered 400 as such. The case wants no answer.
 const NO_PREFACE: &str = "Sends invalid connection preface";
 
 fn program() -> Option<PathBuf> {

@@ -168,8 +168,8 @@ fn frames() -> Vec<Attack> {
     ]
 }
 
-/// What each may cost: memory in KiB, CPU time, and how long another client waits. The debug build takes ten times as long,
-/// and runs beside other tests.
+/// What each may cost: memory in KiB, CPU time, and how long another client waits. The debug build takes ten times as
+/// long, and runs beside other tests.
 const MOST_GROWTH: u64 = 200;
 const MOST_CPU: Duration = Duration::from_millis(if cfg!(debug_assertions) { 1000 } else { 100 });
 const MOST_P99: Duration = Duration::from_millis(if cfg!(debug_assertions) { 2000 } else { 50 });

@@ -1,5 +1,5 @@
-//! Clients with many requests at once: those that take nothing cost little and are cut by `--min-rate`, and those that take
-//! or send all get and store what they should, in bounded memory.
+//! Clients with many requests at once: those that take nothing cost little and are cut by `--min-rate`, and those that
+//! take or send all get and store what they should, in bounded memory.
 
 use std::sync::mpsc;
 

@@ -1,5 +1,6 @@
-//! HTTP/2 and the port of TLS against clients that mean harm: floods of frames, stalls, streams that take nothing, garbage. Each costs its
-//! own connection alone: it is ended, or costs next to nothing, and another client of the same reactor is answered meanwhile.
+//! HTTP/2 and the port of TLS against clients that mean harm: floods of frames, stalls, streams that take nothing,
+//! garbage. Each costs its own connection alone: it is ended, or costs next to nothing, and another client of the same
+//! reactor is answered meanwhile.
 
 mod conformance;
 mod floods;

@@ -1,8 +1,8 @@
 //! The port of TLS against random bytes: sound beginnings of a handshake and sound frames within a session, changed at
 //! random, and records that no session has made.
 //!
-//! Held against them: each connection ends with its client, nothing panics, memory stays as it was, and a sound client is
-//! served. The seed is printed.
+//! Held against them: each connection ends with its client, nothing panics, memory stays as it was, and a sound client
+//! is served. The seed is printed.
 
 use std::net::Shutdown;
 use std::ops::Range;

@@ -1,5 +1,5 @@
-//! One attack: its frames are sent as fast as the server takes them, while another client asks on, and what it costs the
-//! server is measured.
+//! One attack: its frames are sent as fast as the server takes them, while another client asks on, and what it costs
+//! the server is measured.
 
 use std::fmt;
 use std::net::Shutdown;

@@ -1,5 +1,5 @@
-//! Registers in an S3 store, through two servers that are killed under load, again and again, and over two gateways of which
-//! one is killed, too.
+//! Registers in an S3 store, through two servers that are killed under load, again and again, and over two gateways of
+//! which one is killed, too.
 
 use super::Counts;
 use super::player::{Remote, Stage};
@@ -10,8 +10,8 @@ use crate::support::s3::{Bucket, VersityGw};
 /// Operations before each kill, and while what was killed is away.
 const BETWEEN: usize = 150;
 
-/// A server that is killed, and started again on the same socket, as with a service manager: a request to one that was killed is cut
-/// off, and the next one waits for the next server.
+/// A server that is killed, and started again on the same socket, as with a service manager: a request to one that was
+/// killed is cut off, and the next one waits for the next server.
 struct Phoenix {
     socket: TcpListener,
     bucket: Bucket,

@@ -1,6 +1,6 @@
 //! T7: each key is a linearizable register with compare-and-swap. Sixteen clients read, write, create, swap and delete
-//! eight keys while the server is stopped, goes on, is killed and started again; the checker finds an order of what they
-//! saw, or there is none. What nobody heard the end of may have happened at any time since, or never.
+//! eight keys while the server is stopped, goes on, is killed and started again; the checker finds an order of what
+//! they saw, or there is none. What nobody heard the end of may have happened at any time since, or never.
 //!
 //! `DATA_SERVER_TORTURE_SEED=N tests/run --test torture linearizable` draws the same requests and faults again.
 

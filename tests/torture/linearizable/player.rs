@@ -51,7 +51,8 @@ pub(super) struct Stage {
     pub(super) rules: Rules,
     /// Answers whose entity tag is not that of the bytes that they are about.
     pub(super) mistaken: AtomicUsize,
-    /// Where values also move between the two keys of each pair, so that a tag does not tell the write: the numbers of all tags.
+    /// Where values also move between the two keys of each pair, so that a tag does not tell the write: the numbers of
+    /// all tags.
     pub(super) tags: Option<Mutex<BTreeMap<String, u32>>>,
 }
 
@@ -62,8 +63,8 @@ pub(super) enum Rules {
     All,
     /// All that has a condition, and each is answered until the power is cut under the server, which is killed then.
     Power,
-    /// Through a store that fails at times. A DELETE without a condition is not exact there, and one with a condition only
-    /// where the store has it.
+    /// Through a store that fails at times. A DELETE without a condition is not exact there, and one with a condition
+    /// only where the store has it.
     Remote(Remote),
 }
 

@@ -1,8 +1,9 @@
-//! The same registers while power is cut under them: with `--durability disk` no acknowledged change is lost, and of two swaps of
-//! one version one is acknowledged.
+//! The same registers while power is cut under them: with `--durability disk` no acknowledged change is lost, and of
+//! two swaps of one version one is acknowledged.
 //!
-//! After each cut the changes of a key that were acknowledged, some of those without an answer, and what the key has then must have an
-//! order. What was read or refused before counts for nothing: a client may meet a change that is not on the disk yet.
+//! After each cut the changes of a key that were acknowledged, some of those without an answer, and what the key has
+//! then must have an order. What was read or refused before counts for nothing: a client may meet a change that is not
+//! on the disk yet.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

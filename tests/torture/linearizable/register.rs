@@ -1,5 +1,5 @@
-//! The model of one key, a register with compare-and-swap, or of two between which values move, and the checker: is there an order of
-//! what clients saw? It is shown to refuse lies.
+//! The model of one key, a register with compare-and-swap, or of two between which values move, and the checker: is
+//! there an order of what clients saw? It is shown to refuse lies.
 
 use crate::prelude::*;
 
@@ -53,7 +53,8 @@ pub(crate) enum Asked {
     Delete(Only),
     /// To the other register, where it has this tag, under conditions of both.
     Move(u32, Only, Only),
-    /// A COPY, whose ends are looked at one after the other: one that was refused. Another is a read of the one and a write of the other.
+    /// A COPY, whose ends are looked at one after the other: one that was refused. Another is a read of the one and a
+    /// write of the other.
     Copy(Only, Only),
 }
 
@@ -166,8 +167,8 @@ fn after(event: &Event, values: [Value; 2]) -> Option<[Value; 2]> {
     Some(then)
 }
 
-/// True of a read while one of these `moves` was under way, if it may have read the tag that the value is about to move with: it is given
-/// to the file just before the new name.
+/// True of a read while one of these `moves` was under way, if it may have read the tag that the value is about to move
+/// with: it is given to the file just before the new name.
 fn is_early(event: &Event, values: [Value; 2], moves: &[Event]) -> bool {
     let (Told::Read(Some(read)), Some(value)) = (event.told, values[event.of]) else {
         return false;
@@ -412,8 +413,8 @@ fn swap(old: u32, new: u32) -> Asked {
     Asked::Put(Version::of(new), over(old))
 }
 
-/// A history as text, in which what has no end is unknown, and what says no more is done; in capitals, of the second register. A value
-/// that has moved has a second number, its tag.
+/// A history as text, in which what has no end is unknown, and what says no more is done; in capitals, of the second
+/// register. A value that has moved has a second number, its tag.
 fn history(text: &str) -> Vec<Event> {
     let event = |text: &str| {
         let words: Vec<&str> = text.split(' ').collect();
@@ -560,8 +561,8 @@ fn the_checker_takes_evictions_and_no_lie_about_them() {
     }
 }
 
-/// A register in memory, played by clients that overlap: the checker takes what it tells, and refuses every such history
-/// in which one read was changed to another value.
+/// A register in memory, played by clients that overlap: the checker takes what it tells, and refuses every such
+/// history in which one read was changed to another value.
 #[test]
 fn the_checker_tells_a_register_from_a_broken_one() {
     for seed in 0..30 {

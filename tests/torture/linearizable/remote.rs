@@ -1,7 +1,7 @@
 //! The same registers in an S3 store, through two servers, with a bad network between servers and store.
 //!
-//! On `VersityGW` each server has a gateway of its own; there, nothing is removed, because its conditional DELETE is not
-//! atomic. The store in memory has an atomic one, and loses answers by order.
+//! On `VersityGW` each server has a gateway of its own; there, nothing is removed, because its conditional DELETE is
+//! not atomic. The store in memory has an atomic one, and loses answers by order.
 
 use super::player::{Player, Remote, Rules, Stage};
 use super::register::{Asked, Event};
@@ -22,8 +22,8 @@ pub(super) const REMOTE: Remote = Remote {
     kills: false,
 };
 
-/// Plays a history through the servers at these addresses while `meanwhile` runs. Returns what all saw, by key; `mistaken` counts
-/// the entity tags that were of other bytes than those that they came with.
+/// Plays a history through the servers at these addresses while `meanwhile` runs. Returns what all saw, by key;
+/// `mistaken` counts the entity tags that were of other bytes than those that they came with.
 pub(super) fn record(
     addrs: &[SocketAddr],
     remote: Remote,

@@ -45,8 +45,8 @@ impl Change {
         }
     }
 
-    /// A write after one that was refused, and made or not. It has bytes: of two empty values without a known tag, a reader
-    /// could not tell which it has met.
+    /// A write after one that was refused, and made or not. It has bytes: of two empty values without a known tag, a
+    /// reader could not tell which it has met.
     fn deciding(ledger: &mut Ledger) -> Self {
         Self::of(begin(ledger, |length| length > 0), false, "", 200)
     }
@@ -74,8 +74,8 @@ mod tests {
     use super::{Change, Ledger, Random, begin, length};
     use crate::support::Response;
 
-    /// A reader once took the tag of the second of two empty writes for that of the first, which was refused for lack of
-    /// descriptors and not made; the acknowledgement of the second then looked like a broken promise.
+    /// A reader once took the tag of the second of two empty writes for that of the first, which was refused for lack
+    /// of descriptors and not made; the acknowledgement of the second then looked like a broken promise.
     #[test]
     fn no_empty_write_follows_one_that_was_perhaps_made() {
         for seed in 0..300 {

@@ -98,7 +98,8 @@ impl Worker<'_> {
             Told::Answer(answer) => return Err(unexpected("the listing", &answer)),
             other => return Ok(self.goes_on_after(&other)),
         };
-        // A file system without its disk may show less than it has: a listing on btrfs then lacked names that were there.
+        // A file system without its disk may show less than it has: a listing on btrfs then lacked names that were
+        // there.
         if self.progress.may_break() && self.progress.terms.silence != Silence::Passing {
             return Ok(true);
         }

@@ -1,7 +1,7 @@
 //! Packets that are really lost: client and server run in a network namespace of their own, whose kernel drops some.
 //!
-//! The test starts itself again in there. What TCP makes good must be made good: no value is half, and next to every transfer
-//! succeeds, with 1% every one.
+//! The test starts itself again in there. What TCP makes good must be made good: no value is half, and next to every
+//! transfer succeeds, with 1% every one.
 
 use std::env;
 

@@ -1,7 +1,7 @@
 //! T12: uploads and downloads over a network that cuts, resets, stalls and crawls, at every sixteenth of a body.
 //!
-//! What was acknowledged is there and equal; of what was not, the old value is, unless the server had seen all of it. No
-//! half value is ever read or taken for whole, and nothing stays staged.
+//! What was acknowledged is there and equal; of what was not, the old value is, unless the server had seen all of it.
+//! No half value is ever read or taken for whole, and nothing stays staged.
 
 mod lossy;
 mod transfer;
@@ -20,13 +20,15 @@ struct Counts {
     broken: AtomicUsize,
     open: AtomicUsize,
     read: AtomicUsize,
-    /// Ended by the patience of the client or by a limit of the server, although the network lets all through in the end.
+    /// Ended by the patience of the client or by a limit of the server, although the network lets all through in the
+    /// end.
     given_up: AtomicUsize,
 }
 
 struct Bench {
     server: TestServer,
-    /// Packets are lost on every connection: what is not tried here goes by the directory, and transfers may be given up.
+    /// Packets are lost on every connection: what is not tried here goes by the directory, and transfers may be given
+    /// up.
     is_lossy: bool,
     at_rest: usize,
     allowed: Mutex<Allowed>,

@@ -5,7 +5,8 @@ use std::env;
 use super::lossy::{LOSS, again_where_packets_are_lost};
 use crate::prelude::*;
 
-/// It stayed until TCP gave up by itself, after a quarter of an hour: what the server sent it was taken for a sign of life.
+/// It stayed until TCP gave up by itself, after a quarter of an hour: what the server sent it was taken for a sign of
+/// life.
 #[test]
 fn a_subscriber_whose_machine_has_gone_is_found_out() {
     if env::var_os(LOSS).is_some() {

@@ -1,5 +1,5 @@
-//! Uploads and downloads that break off at each sixteenth, by the network and by a kill of the server. `tests/it` has those that
-//! clients break off.
+//! Uploads and downloads that break off at each sixteenth, by the network and by a kill of the server. `tests/it` has
+//! those that clients break off.
 
 use super::{GOOD, Network};
 use crate::prelude::*;

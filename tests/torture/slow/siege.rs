@@ -9,7 +9,8 @@ use crate::prelude::*;
 /// What a slow connection may cost, in bytes of the server's memory.
 const MOST_EACH: u64 = 16 << 10;
 
-/// What is allowed over a limit: two ticks of the server's watch, a pass of this harness, and what is no [`Pulse`] late.
+/// What is allowed over a limit: two ticks of the server's watch, a pass of this harness, and what is no [`Pulse`]
+/// late.
 const SLACK: Duration = Duration::from_secs(4);
 
 /// `--body-timeout` (10 s), and the time that the few bytes moved give back.
@@ -23,7 +24,8 @@ fn pass_time() -> Duration {
 /// How often each reactor is asked for a small value, and how late an answer may be that is no stall.
 const PULSE: Duration = Duration::from_millis(50);
 
-/// How long a reactor has stood still in all, by its answers: nothing is closed meanwhile, and the server counts no time of a body.
+/// How long a reactor has stood still in all, by its answers: nothing is closed meanwhile, and the server counts no
+/// time of a body.
 #[derive(Default)]
 struct Pulse {
     stood: Duration,
@@ -143,7 +145,8 @@ impl Slow {
         }
     }
 
-    /// Does a little; false once the server has closed. Of a reader that cannot be seen: what was on its way still comes.
+    /// Does a little; false once the server has closed. Of a reader that cannot be seen: what was on its way still
+    /// comes.
     fn go_on(&mut self) -> bool {
         // A reader takes little at a time; of the others, an answer is read to its end.
         let mut buffer = [0; 1024];

@@ -125,8 +125,8 @@ impl Soak {
     }
 }
 
-/// A server that gives freed memory back at once, from a page up: what glibc keeps after the busiest moment of all would
-/// look like growth, and hide what really grows.
+/// A server that gives freed memory back at once, from a page up: what glibc keeps after the busiest moment of all
+/// would look like growth, and hide what really grows.
 pub(super) fn serve(dir: &DataDir, addr: SocketAddr) -> TestServer {
     let compute = COMPUTE_THREADS.to_string();
     let pools = ["--threads", "2", "--compute-threads", &compute];

@@ -32,7 +32,8 @@ impl Sample {
     }
 }
 
-/// The pools: how their threads are named before their number, and how many there may be. They come when they are needed and stay.
+/// The pools: how their threads are named before their number, and how many there may be. They come when they are
+/// needed and stay.
 const POOLS: [(&str, usize); 3] = [("disk-", 32), ("disk-list-", 4), COMPUTE];
 
 const COMPUTE: (&str, usize) = ("compute-", COMPUTE_THREADS);
@@ -48,8 +49,8 @@ const MORE_THREADS: f64 = 4.0;
 /// What is looked at, how much it may grow, and where it is.
 type Column = (&'static str, f64, fn(&Sample) -> f64);
 
-/// Whether `samples`, in order, stay level; what rises, by the median slope between any two of them (Theil and Sen), for
-/// single samples may be far off.
+/// Whether `samples`, in order, stay level; what rises, by the median slope between any two of them (Theil and Sen),
+/// for single samples may be far off.
 pub(super) fn is_level(samples: &[Sample]) -> Result<String, String> {
     if samples.len() < 3 {
         return Err(format!("only {} samples", samples.len()));

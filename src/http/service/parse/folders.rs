@@ -30,7 +30,8 @@ impl<'a> RequestHead<'a> {
         Ok(index_or(listing, self.head, folder, self.config))
     }
 
-    /// A PUT to an address that is of no key, for the reason `why`: an archive that is unpacked into a folder, if it asks for that.
+    /// A PUT to an address that is of no key, for the reason `why`: an archive that is unpacked into a folder, if it
+    /// asks for that.
     #[cold]
     pub(super) fn unpack(&self, why: Refusal) -> Result<Operation<'a>, Refusal> {
         let (head, config) = (self.head, self.config);
@@ -61,7 +62,8 @@ impl<'a> RequestHead<'a> {
         Ok(Operation::Unpack(Box::new(request)))
     }
 
-    /// Refuses an archive in place of the value of a key: the name of its folder lacks the `/`, or curl has added that of a file.
+    /// Refuses an archive in place of the value of a key: the name of its folder lacks the `/`, or curl has added that
+    /// of a file.
     #[cold]
     pub(super) fn is_of_key(&self) -> Result<(), Refusal> {
         let asked = ArchiveFormat::of(self.head.uri.query())?;

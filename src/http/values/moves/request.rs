@@ -1,8 +1,8 @@
 //! The fields of a MOVE or COPY, of a value or of a folder.
 //!
-//! Destination names the key that gets the value: a path, or a URL of this server. If-Match and its like are preconditions of the target of
-//! the request, which is the source (RFC 9110, section 13.1); Destination-If-Match and Destination-If-None-Match are the same of the
-//! value that the destination has. Pure.
+//! Destination names the key that gets the value: a path, or a URL of this server. If-Match and its like are
+//! preconditions of the target of the request, which is the source (RFC 9110, section 13.1); Destination-If-Match and
+//! Destination-If-None-Match are the same of the value that the destination has. Pure.
 
 use hyper::Uri;
 use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH};
@@ -247,7 +247,8 @@ fn destination(head: &Parts, client: Client, config: &ServiceConfig) -> Result<U
     Ok(uri)
 }
 
-/// True for an `authority` by which this server is asked, or may be asked at the same port. Where it has no port, this one is meant.
+/// True for an `authority` by which this server is asked, or may be asked at the same port. Where it has no port, this
+/// one is meant.
 fn is_ours(
     (authority, port): (&str, &str),
     head: &Parts,

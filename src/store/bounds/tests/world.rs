@@ -107,7 +107,8 @@ impl World {
         self.model.insert(key, (self.time, blocks));
     }
 
-    /// What the account looks up is what is there: a value that another program has made counts as used when it says so.
+    /// What the account looks up is what is there: a value that another program has made counts as used when it says
+    /// so.
     pub(super) fn look(&mut self, key: &'static str) {
         self.account.look(&self.dir, key);
         let Ok(found) = fs::metadata(self.path.join(key)) else {

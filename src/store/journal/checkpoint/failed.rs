@@ -1,7 +1,8 @@
-//! What follows a checkpoint that failed: the values that it was to settle are not answered, and written anew from the journal.
+//! What follows a checkpoint that failed: the values that it was to settle are not answered, and written anew from the
+//! journal.
 //!
-//! The kernel reports a failure once, and does not say of which file. So reads of all small values from the first unsettled
-//! change on are refused; larger values were synced by themselves.
+//! The kernel reports a failure once, and does not say of which file. So reads of all small values from the first
+//! unsettled change on are refused; larger values were synced by themselves.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -41,7 +42,8 @@ impl Checkpoints {
         })
     }
 
-    /// Refuses reads of the values whose bytes only the journal is known to have; of all small values, if the journal cannot be read.
+    /// Refuses reads of the values whose bytes only the journal is known to have; of all small values, if the journal
+    /// cannot be read.
     pub fn refuse_reads(&self) {
         self.writer.journal.is_failing.store(true, Relaxed);
         let made = self.state().made;
@@ -67,8 +69,8 @@ impl Checkpoints {
         (state.refused, state.failure) = (0, None);
     }
 
-    /// Writes all values anew whose changes are not settled, while nothing is published. Returns the changes that are to be kept, as they
-    /// cannot be made for their keys alone.
+    /// Writes all values anew whose changes are not settled, while nothing is published. Returns the changes that are
+    /// to be kept, as they cannot be made for their keys alone.
     pub fn write_anew(&self) -> Result<Vec<ChangeRecord>, Error> {
         let cancelled = self.cancelled.lock();
         // A change in flight has no name yet. The publisher makes it, or is refused and cancels it.

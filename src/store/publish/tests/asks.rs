@@ -91,7 +91,8 @@ pub(super) fn menu() -> Vec<Ask> {
     ]
 }
 
-/// Orders of asking and syncing for so many writers: together, or with a sync between, or a step more after the first frame.
+/// Orders of asking and syncing for so many writers: together, or with a sync between, or a step more after the first
+/// frame.
 pub(super) fn schedules(writers: usize, has_moves: bool) -> Vec<Vec<Step>> {
     let mut schedules = vec![
         vec![Step::Ask(writers)],

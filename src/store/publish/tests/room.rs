@@ -1,9 +1,10 @@
-//! A model of a bound and of a disk that is full, beside the pipeline with a log and without one. Each call that makes room may fail or gain
-//! nothing: the removal of a value fails, for once or for ever, or it gives no space, or the value was used meanwhile; names are taken; the bound, the
-//! floor of the disk or the kernel lacks room; syncs fail. Blocks are not lengths.
+//! A model of a bound and of a disk that is full, beside the pipeline with a log and without one. Each call that makes
+//! room may fail or gain nothing: the removal of a value fails, for once or for ever, or it gives no space, or the
+//! value was used meanwhile; names are taken; the bound, the floor of the disk or the kernel lacks room; syncs fail.
+//! Blocks are not lengths.
 //!
-//! Each writer must be answered. The bound is never exceeded, nobody is refused for room while a value could go, and who is refused for
-//! another reason has evicted nothing.
+//! Each writer must be answered. The bound is never exceeded, nobody is refused for room while a value could go, and
+//! who is refused for another reason has evicted nothing.
 
 mod world;
 

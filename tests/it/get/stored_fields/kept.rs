@@ -273,7 +273,8 @@ fn attribute_calls(work: impl Fn(&TestServer)) -> Option<Vec<Call>> {
     work(&server);
     server.stop();
     let mut calls = trace.calls();
-    // The start tries whether attributes are kept. What is made aside is asked of its folder: whether that has a default ACL.
+    // The start tries whether attributes are kept. What is made aside is asked of its folder: whether that has a
+    // default ACL.
     let others = ["\"text/plain\"", "posix_acl_default"];
     calls.retain(|call| !others.iter().any(|other| call.args.contains(other)));
     Some(calls)

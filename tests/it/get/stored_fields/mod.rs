@@ -1,6 +1,6 @@
 //! Proves that the fields of a PUT travel with its value: Cache-Control, Content-Disposition, Content-Encoding and
-//! Content-Language are kept in one attribute, its media type in another, answered as they were sent, removed by the next PUT, and no way to inject a
-//! header. A stored coding stays as it is.
+//! Content-Language are kept in one attribute, its media type in another, answered as they were sent, removed by the
+//! next PUT, and no way to inject a header. A stored coding stays as it is.
 
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 

@@ -1,5 +1,5 @@
-//! `rsync -a` and `tar` lose media types, other fields and digests. The commands in the documentation keep them, and a server on the
-//! restored directory gives the same answers as the old one.
+//! `rsync -a` and `tar` lose media types, other fields and digests. The commands in the documentation keep them, and a
+//! server on the restored directory gives the same answers as the old one.
 
 use crate::support::prelude::*;
 
@@ -27,8 +27,8 @@ fn seen(server: &TestServer, key: &str) -> Response {
     got
 }
 
-/// Runs `commands` with the old directory as `$1`, the backup as `$2` and the new directory as `$3`, and checks that a server
-/// on the new one gives the same answers.
+/// Runs `commands` with the old directory as `$1`, the backup as `$2` and the new directory as `$3`, and checks that a
+/// server on the new one gives the same answers.
 fn assert_restores(commands: &str) {
     let mut server = TestServer::start(&[]);
     for (seed, (key, media_type, len)) in (0..).zip(VALUES) {

@@ -167,7 +167,8 @@ impl Answer {
     }
 }
 
-/// A field's value without the parts that differ between answers: times, ids, and the versions of values that were stored over the wire.
+/// A field's value without the parts that differ between answers: times, ids, and the versions of values that were
+/// stored over the wire.
 fn settled(request: &Request, name: &str, value: &str) -> String {
     let is_stored = request.head.contains(" /put-");
     let is_given = request.head.contains(value);

@@ -1,5 +1,6 @@
-//! Proves that it changes no answer who moves a long body. A server that takes the socket over for it and one that leaves it to hyper, which
-//! tests can have, give the same statuses, fields and bodies to the same requests, and store, log and count the same.
+//! Proves that it changes no answer who moves a long body. A server that takes the socket over for it and one that
+//! leaves it to hyper, which tests can have, give the same statuses, fields and bodies to the same requests, and store,
+//! log and count the same.
 
 mod exchange;
 

@@ -1,4 +1,5 @@
-//! A checkpoint that failed is remembered, by the server and by the next one, until all that it was to settle was written anew.
+//! A checkpoint that failed is remembered, by the server and by the next one, until all that it was to settle was
+//! written anew.
 
 use super::{DISK, cut, drop_bytes, of_segments, ready, segments, start_as_usual};
 use crate::support::prelude::*;
@@ -38,8 +39,8 @@ fn assert_all(server: &TestServer) {
 /// Each sync of the file system fails.
 const FAIL: [&str; 4] = ["-e", "trace=syncfs", "-e", "inject=syncfs:error=EIO"];
 
-/// Two syncs fail, that of the checkpoint and that of what it wrote anew: the kernel has told its error, and has dropped the bytes
-/// of both. A third that goes well proves nothing of them.
+/// Two syncs fail, that of the checkpoint and that of what it wrote anew: the kernel has told its error, and has
+/// dropped the bytes of both. A third that goes well proves nothing of them.
 #[test]
 fn what_two_failed_syncs_dropped_is_written_anew_before_it_is_settled() {
     journal_only!("checkpoints that fail");
@@ -68,8 +69,8 @@ fn what_two_failed_syncs_dropped_is_written_anew_before_it_is_settled() {
     assert!(written, "not since the sync that failed: {calls:#?}");
 }
 
-/// The last checkpoint fails, as the disk does not take the bytes, and the kernel drops them. Then it is well again: the kernel has nothing
-/// to write any more, and tells of it nothing, or with the first sync of the next server alone.
+/// The last checkpoint fails, as the disk does not take the bytes, and the kernel drops them. Then it is well again:
+/// the kernel has nothing to write any more, and tells of it nothing, or with the first sync of the next server alone.
 #[test]
 fn a_start_after_a_checkpoint_that_failed_writes_all_anew() {
     journal_only!("starts after a failed checkpoint");
@@ -147,8 +148,8 @@ fn while_checkpoints_fail_the_server_is_not_ready_and_frees_nothing() {
     }
 }
 
-/// What the kernel has dropped reads as zeros. Before the server can write it anew, it answers none of them for a value; what was settled
-/// before is read as always.
+/// What the kernel has dropped reads as zeros. Before the server can write it anew, it answers none of them for a
+/// value; what was settled before is read as always.
 #[test]
 fn while_checkpoints_fail_no_value_is_read_that_the_kernel_may_have_dropped() {
     journal_only!("reads while checkpoints fail");
@@ -255,7 +256,8 @@ fn the_first_write_on_a_disk_that_is_well_again_is_stored_though_all_segments_we
     assert_eq!((0..9).filter(heals).take(3).count(), 3);
 }
 
-/// The last segment of the journal was retired, and no write has begun another. What was refused comes back under no name.
+/// The last segment of the journal was retired, and no write has begun another. What was refused comes back under no
+/// name.
 #[test]
 fn a_folder_moves_on_a_disk_that_is_well_again_without_a_write_before() {
     journal_only!("a disk that is well again");

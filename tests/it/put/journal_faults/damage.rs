@@ -1,5 +1,5 @@
-//! A journal of which a part that was synced is damaged, or gone: the start says so and changes nothing. With the bytes back, nothing
-//! is lost.
+//! A journal of which a part that was synced is damaged, or gone: the start says so and changes nothing. With the bytes
+//! back, nothing is lost.
 
 use super::{DISK, check, cut, files, start};
 use crate::support::prelude::*;
@@ -65,7 +65,8 @@ impl Damaged {
         fs::write(&self.segment, bytes).expect("written");
     }
 
-    /// The start ends, says where, and leaves the journal as it is, and so does the check without a start. What both say.
+    /// The start ends, says where, and leaves the journal as it is, and so does the check without a start. What both
+    /// say.
     #[track_caller]
     pub(super) fn refused(&self, args: &[&str], what: &str) -> [String; 2] {
         let before = files(&self.dir.own("journal"));
@@ -106,7 +107,8 @@ pub(super) fn assert_there(server: &TestServer, keys: std::ops::Range<u64>, what
     }
 }
 
-/// With all bytes back nothing is lost by the start that was refused. src/store/journal/log.rs and `torture damage` have other damage.
+/// With all bytes back nothing is lost by the start that was refused. src/store/journal/log.rs and `torture damage`
+/// have other damage.
 #[test]
 fn a_bit_that_flips_in_a_synced_frame_ends_the_start() {
     journal_only!();

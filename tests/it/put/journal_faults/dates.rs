@@ -1,4 +1,5 @@
-//! Files that are dated into the future by `rsync -a`, `touch` or a clock that was wrong: what was acknowledged after them stays.
+//! Files that are dated into the future by `rsync -a`, `touch` or a clock that was wrong: what was acknowledged after
+//! them stays.
 
 use super::{Kept, cut, date, of_segments, segments, start};
 use crate::support::prelude::*;
@@ -97,7 +98,8 @@ fn two_puts_at_once_over_a_file_dated_ahead_have_tags_of_their_own_also_after_a_
     assert_eq!(after.must("etag"), tags[1], "the first had {}", tags[0]);
 }
 
-/// ext4 tells no time after 2446: the write is refused. The server is killed between its record and the one that takes it back.
+/// ext4 tells no time after 2446: the write is refused. The server is killed between its record and the one that takes
+/// it back.
 #[test]
 fn a_record_of_a_version_that_the_file_system_cannot_tell_ends_no_start() {
     journal_only!("a kill between two records");

@@ -1,5 +1,5 @@
-//! Large values beside the journal: their records do not make frames too long to be read, and a journal that fails is no failure
-//! of theirs.
+//! Large values beside the journal: their records do not make frames too long to be read, and a journal that fails is
+//! no failure of theirs.
 
 use super::{DISK, cut, of_segments, ready, segments, start};
 use crate::support::prelude::*;

@@ -1,4 +1,5 @@
-//! A MOVE is one record: whatever of it the disk had at a cut of power, the replay leaves the value under its new name alone.
+//! A MOVE is one record: whatever of it the disk had at a cut of power, the replay leaves the value under its new name
+//! alone.
 
 use std::fs::Permissions;
 use std::os::unix::fs::chown;
@@ -47,7 +48,8 @@ fn what_the_disk_lacks_of_a_move_is_made_by_the_replay() {
                 Had::NoName,
                 Had::Torn,
             ] {
-                // The bytes of a large value were on the disk before, under a name; and its version is before the answer.
+                // The bytes of a large value were on the disk before, under a name; and its version is before the
+                // answer.
                 if length > 100_000 && matches!(had, Had::NoName | Had::Torn | Had::Name) {
                     continue;
                 }

@@ -1,5 +1,5 @@
-//! What an operator has for a journal that is damaged: `data-server journal check`, which reads, and `--journal discard`, which gives
-//! up what cannot be read.
+//! What an operator has for a journal that is damaged: `data-server journal check`, which reads, and `--journal
+//! discard`, which gives up what cannot be read.
 
 use super::damage::{Damaged, KEYS, assert_there, key};
 use super::{DISK, check, cut, files, start};

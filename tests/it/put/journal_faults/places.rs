@@ -1,4 +1,5 @@
-//! A journal belongs to one directory, and to the one server that has it: copies, and places where it was before, do no harm.
+//! A journal belongs to one directory, and to the one server that has it: copies, and places where it was before, do no
+//! harm.
 
 use super::{DISK, Paused, cut, files, start};
 use crate::support::prelude::*;

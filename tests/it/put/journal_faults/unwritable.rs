@@ -1,4 +1,5 @@
-//! One key that a replay cannot write costs that key alone: the start tells it, keeps its record, and serves all others.
+//! One key that a replay cannot write costs that key alone: the start tells it, keeps its record, and serves all
+//! others.
 
 use super::{Kept, cut, start};
 use crate::support::prelude::*;
@@ -56,7 +57,8 @@ fn a_key_that_cannot_be_written_does_not_keep_all_others_from_being_served() {
     eventually("it is ready", || super::ready(&server) == 200);
 }
 
-/// Its bytes may be dropped, and cannot be written anew: a checkpoint had failed until a restart, and with it all reads and writes.
+/// Its bytes may be dropped, and cannot be written anew: a checkpoint had failed until a restart, and with it all reads
+/// and writes.
 #[test]
 fn a_key_that_cannot_be_written_anew_keeps_no_checkpoint_failed() {
     journal_only!("a checkpoint that fails once");
@@ -149,7 +151,8 @@ fn kept_records_that_cannot_be_read_are_given_up_by_order_once() {
     server.store("stuck/k", "new");
 }
 
-/// The disk has the value before two changes. A hand that opens the folder moves its `ctime`, so that only the records tell that it is older.
+/// The disk has the value before two changes. A hand that opens the folder moves its `ctime`, so that only the records
+/// tell that it is older.
 #[test]
 fn all_records_of_a_key_that_cannot_be_written_are_kept_and_no_file_of_it_is_answered() {
     journal_only!();
@@ -210,7 +213,8 @@ fn a_failure_that_the_replay_of_what_is_kept_hears_has_the_log_written_anew() {
     assert_eq!(server.get("k").body, b"value");
 }
 
-/// A checkpoint fails and writes the journal's values anew while the change waits for its sync, or its cancellation to be appended.
+/// A checkpoint fails and writes the journal's values anew while the change waits for its sync, or its cancellation to
+/// be appended.
 #[test]
 fn a_change_that_is_refused_during_a_checkpoint_is_not_made_by_the_next_start() {
     journal_only!("a checkpoint that fails once");

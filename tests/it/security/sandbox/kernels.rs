@@ -3,7 +3,8 @@
 use super::possible;
 use crate::support::prelude::*;
 
-/// What a kernel says of Landlock, as strace takes it, and the start line that follows; and whether it is all that is required.
+/// What a kernel says of Landlock, as strace takes it, and the start line that follows; and whether it is all that is
+/// required.
 const KERNELS: &str = "
     error=ENOSYS ; nothing is enforced by this kernel: it has no Landlock
     error=EOPNOTSUPP ; nothing is enforced by this kernel: it has Landlock, which is not enabled

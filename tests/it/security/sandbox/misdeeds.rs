@@ -65,7 +65,8 @@ fn a_handler_that_turns_bad_reaches_nothing_outside() {
     needed!(possible().filter(|()| cfg!(debug_assertions)));
     let (results, left) = commit("require");
     for what in refused() {
-        // To link or move from one directory to another is told as if they were of two file systems, where nothing else is wrong.
+        // To link or move from one directory to another is told as if they were of two file systems, where nothing else
+        // is wrong.
         let is_right = ["PermissionDenied", "CrossesDevices"].contains(&results[what].as_str());
         assert!(is_right, "{what}: {results:#?}");
     }

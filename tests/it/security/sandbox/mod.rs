@@ -1,5 +1,5 @@
-//! Proves the sandbox: a handler that turns bad reaches nothing outside, the server does all of its work, and each kernel gives
-//! what its start line says. `tests/run --sandbox` runs all other tests with it.
+//! Proves the sandbox: a handler that turns bad reaches nothing outside, the server does all of its work, and each
+//! kernel gives what its start line says. `tests/run --sandbox` runs all other tests with it.
 
 mod kernels;
 mod misdeeds;

@@ -60,8 +60,8 @@ fn everything_works_in_a_directory_that_is_made_at_the_start() {
     use_all(&launch.env("DATA_SERVER_DIR", "link").start());
 }
 
-/// As sops-nix, agenix and Capistrano have them, a link to a folder, which is made to lead to the next one; and as certbot has them, a
-/// link for each file.
+/// As sops-nix, agenix and Capistrano have them, a link to a folder, which is made to lead to the next one; and as
+/// certbot has them, a link for each file.
 #[test]
 fn files_are_read_again_where_a_link_leads_elsewhere() {
     needed!(possible());

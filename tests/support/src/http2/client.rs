@@ -67,7 +67,8 @@ impl Http2 {
         Self::connect_by(addr, &builder).expect("a connection")
     }
 
-    /// A connection with windows like those of browsers and of Go, which makes room as it reads; with TLS where it is given.
+    /// A connection with windows like those of browsers and of Go, which makes room as it reads; with TLS where it is
+    /// given.
     pub fn like_a_browser(addr: SocketAddr, tls: Option<&TlsClient>) -> io::Result<Self> {
         const WINDOW: u32 = 2 << 20;
         let mut builder = Builder::new();

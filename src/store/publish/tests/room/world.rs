@@ -1,4 +1,5 @@
-//! The model's kernel: files whose removal may fail or gain nothing, beside the account and the room of the server itself.
+//! The model's kernel: files whose removal may fail or gain nothing, beside the account and the room of the server
+//! itself.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
