@@ -39,6 +39,8 @@ struct Ask {
     after: Values,
     /// Where it moves a value or a folder, whose name ends with `/`; of another request empty.
     to: String,
+    /// The folder of a move in which no value is, so that it may have been left.
+    left: String,
 }
 
 impl Tree {
@@ -75,6 +77,7 @@ impl Tree {
             format!("{method} /{path} HTTP/1.1\r\nHost: t\r\n{lines}\r\n").into_bytes()
         };
         let is_there = |folder: &str| self.has.keys().any(|key| key.starts_with(folder));
+        let mut left = String::new();
         let (bytes, status, to) = match dice.u64(..10) {
             0 | 1 => {
                 let length = one_of(dice, &LENGTHS);
@@ -117,6 +120,7 @@ impl Tree {
                     };
                     after = after.into_iter().map(moved).collect();
                 }
+                left.clone_from(if is_there(&to) { &folder } else { &to });
                 let line = format!("Destination: /{to}\r\n");
                 (request("MOVE", &folder, &line), status, to)
             }
@@ -126,6 +130,7 @@ impl Tree {
             status,
             after,
             to,
+            left,
         }
     }
 
@@ -154,7 +159,7 @@ impl Tree {
                         && [201, 404].contains(&ask.status) =>
                 {
                     self.doubt = None;
-                    remove_left(raw, &ask.to)?;
+                    remove_left(raw, &ask.left)?;
                 }
                 status => {
                     let asked = String::from_utf8_lossy(&ask.bytes[..60.min(ask.bytes.len())]);
