@@ -174,7 +174,7 @@ fn a_shortage_of_connections_loses_no_end_of_a_response() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(scaled(4, 64)))]
+    #![proptest_config(ProptestConfig::with_cases(scaled(4, 16)))]
 
     /// A second signal, a grace period that ends, and a stop at any byte: what arrives is the value, or no whole
     /// response.
