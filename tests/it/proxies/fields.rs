@@ -157,7 +157,8 @@ fn behind_a_proxy_with_tls_a_page_of_http_is_one_of_another_origin() {
                      Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
     for trusts in [true, false] {
         let trust: &[&str] = if trusts { &TRUST } else { &[] };
-        let server = TestServer::start(trust);
+        // Over its own TLS a page of `http` is never its own.
+        let server = Launch::new(trust).in_the_clear().start();
         for (proto, origin, is_own) in [
             ("https", "http", false),
             ("HTTPS", "http", false),
