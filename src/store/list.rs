@@ -9,6 +9,7 @@ mod events;
 mod folder;
 mod index;
 mod page;
+mod progress;
 mod tree;
 mod values;
 mod walk;

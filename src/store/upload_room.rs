@@ -33,7 +33,7 @@ pub struct UploadRoom {
 
 impl UploadRoom {
     /// Has values go until the disk has `bytes` and inodes for so many `files` free, for which a write found no space.
-    /// False where nobody is left who could go.
+    /// False where no value is left that could go.
     pub async fn make(&mut self, bytes: u64, files: u64) -> bool {
         let mut is_made = false;
         loop {

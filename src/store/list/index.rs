@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use super::events::Events;
-use super::tree::{Reader, Tree, TreeError};
+use super::progress::Reader;
+use super::tree::{Tree, TreeError};
 use crate::metrics::Listings;
 use crate::store::bounds::{Account, FileSystem, Uses};
 use crate::store::directory_fd::ValuesDir;

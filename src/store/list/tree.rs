@@ -17,13 +17,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound::{Included, Unbounded};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
 use super::events::{Events, EventsLost, Mounts, Told, Watch, may_be_mount};
 use super::folder::{Entries, open};
+use super::progress::{Behind, Progress, Reader};
 use super::walk::{Go, Met, Order, Walk};
 use crate::store::bounds::Account;
 use crate::store::directory_fd::ValuesDir;
@@ -68,53 +67,9 @@ pub enum TreeError {
     Failed(Error),
 }
 
-/// Who has the tree catch up.
-#[derive(Clone, Copy)]
-pub enum Reader<'r> {
-    /// The thread that makes the tree, and waits for it.
-    Maker,
-    /// A listing: it gives up where folders are to be read for long.
-    Listing,
-    /// The thread that reads events between listings. It sets this flag once reading folders takes long, so that
-    /// listings walk the directory instead of waiting for the thread.
-    Background(&'r AtomicBool),
-}
-
-/// Folders that are read for longer than this, and have more than [`FEW`] names, are read for long.
-const LONG: Duration = Duration::from_millis(20);
-
-/// A listing reads up to this many names of folders, however long that takes: a walk of the directory would take
-/// longer.
-const FEW: usize = 1_000;
-
-/// How far one [`Tree::catch_up`] is.
-struct Progress<'r> {
-    reader: Reader<'r>,
-    began: Instant,
-    /// Names of the folders that were read.
-    names: usize,
-}
-
-impl<'r> Progress<'r> {
-    fn new(reader: Reader<'r>) -> Self {
-        Self {
-            reader,
-            began: Instant::now(),
-            names: 0,
-        }
-    }
-
-    /// Tells the reader if it takes long; fails if it does not wait for that.
-    fn may_go_on(&self) -> Result<(), TreeError> {
-        if self.names <= FEW || self.began.elapsed() <= LONG {
-            return Ok(());
-        }
-        match self.reader {
-            Reader::Listing => return Err(TreeError::Behind),
-            Reader::Background(is_long) => is_long.store(true, Relaxed),
-            Reader::Maker => {}
-        }
-        Ok(())
+impl From<Behind> for TreeError {
+    fn from(Behind: Behind) -> Self {
+        Self::Behind
     }
 }
 

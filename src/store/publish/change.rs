@@ -86,7 +86,7 @@ pub struct Plan {
 pub enum Audience {
     /// Subscribers, by its event.
     Subscribers,
-    /// Nobody: it is one of a folder alone.
+    /// No subscriber: the change is one of a folder alone.
     Nobody,
     /// Subscribers are told to look anew: all below a folder has moved.
     LookAnew,
@@ -123,7 +123,7 @@ impl ChangeRequest {
         }
     }
 
-    /// The removal of a value that makes room or way for another change, whose outcome nobody waits for.
+    /// The removal of a value that makes room or way for another change; no sender waits for its outcome.
     pub fn eviction(victim: Victim) -> Self {
         let (kind, nobody) = (Change::Remove(Some(victim.why)), batch_reply::channel().0);
         Self::new(victim.key, kind, Some(victim.allows), nobody)

@@ -3,8 +3,8 @@
 //! value was used meanwhile; names are taken; the bound, the floor of the disk or the kernel lacks room; syncs fail.
 //! Blocks are not lengths.
 //!
-//! Each writer must be answered. The bound is never exceeded, nobody is refused for room while a value could go, and
-//! who is refused for another reason has evicted nothing.
+//! Each writer must be answered. The bound is never exceeded, no writer is refused for room while a value could go,
+//! and a change that is refused for another reason has evicted nothing.
 
 mod world;
 
