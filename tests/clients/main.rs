@@ -18,6 +18,7 @@ mod plain;
 mod restarts;
 mod stores;
 mod tus;
+mod wire;
 
 use data_server_testing as support;
 

@@ -5,6 +5,7 @@ use std::process::Child;
 
 use crate::client::{environment, missing};
 use crate::support::{self, prelude::*};
+use crate::wire::Wire;
 
 /// Clients, what each needs, a key that it uses, and a line of the shell that runs one at `$AT` until there is a file
 /// `end`.
@@ -14,7 +15,7 @@ const CLIENTS: &str = "
     Java ; javac ; java-0 ; java $PROGRAMS/Restarts.java $AT end
     Python ; python3 ; python-0 ; python3 $PROGRAMS/restarts.py $AT end
     h2load over HTTP/1.1 ; h2load ; read ; $PROGRAMS/restarts-h2load.sh $AT/read end --h1
-    h2load over HTTP/2 ; h2load ; read ; $PROGRAMS/restarts-h2load.sh $AT/read end -m 10
+    h2load over HTTP/2 ; h2load ; read ; env COUNTS=wire $PROGRAMS/restarts-h2load.sh $AT/read end -m 10
 ";
 
 /// A client that runs.
@@ -67,11 +68,19 @@ fn fifty_restarts_cost_no_client_a_request() {
     // No client's own address: a connection from a free port cannot take the server's while it is away.
     let mut server = Launch::new(&args).listen("127.0.0.77:0").on(&dir).start();
     let at = server.addr;
+    let wire = Wire::to(at);
     let mut clients = Vec::new();
     for [name, need, key, line] in table(CLIENTS) {
         match missing(need) {
             Some(need) => left_out(name, &format!("there is no `{need}`")),
-            None => clients.push(Running::start(at, name, key, line)),
+            None => {
+                let at = if line.contains("COUNTS=wire") {
+                    wire.addr()
+                } else {
+                    at
+                };
+                clients.push(Running::start(at, name, key, line));
+            }
         }
     }
     for client in &clients {
@@ -85,6 +94,9 @@ fn fifty_restarts_cost_no_client_a_request() {
     for client in clients {
         client.end();
     }
+    let (asked, lost) = wire.end();
+    say(&format!("RESTARTS: {asked} requests of HTTP/2 on the wire"));
+    assert_eq!(lost, [[0; 0]; 0], "of {asked} requests on the wire");
 }
 
 /// Waits until this server has answered clients since its start.
