@@ -71,17 +71,13 @@ fn fifty_restarts_cost_no_client_a_request() {
     let wire = Wire::to(at);
     let mut clients = Vec::new();
     for [name, need, key, line] in table(CLIENTS) {
-        match missing(need) {
-            Some(need) => left_out(name, &format!("there is no `{need}`")),
-            None => {
-                let at = if line.contains("COUNTS=wire") {
-                    wire.addr()
-                } else {
-                    at
-                };
-                clients.push(Running::start(at, name, key, line));
-            }
+        if let Some(need) = missing(need) {
+            left_out(name, &format!("there is no `{need}`"));
+            continue;
         }
+        let by_wire = line.contains("COUNTS=wire");
+        let at = if by_wire { wire.addr() } else { at };
+        clients.push(Running::start(at, name, key, line));
     }
     for client in &clients {
         eventually(client.name, || dir.file(client.key).exists());
