@@ -23,6 +23,7 @@ use crate::http::archives::{ArchiveFormat, ArchiveRequest, tar};
 use crate::http::auth::credentials::Principal;
 use crate::http::body::{Content, Piece, Pieces};
 use crate::http::refusal::Refusal;
+use crate::http::refusal::common::NO_SUCH_FOLDER;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::{RequestContext, Service};
 use crate::http::values::representation::validators;
@@ -47,7 +48,7 @@ pub async fn archive(request: &RequestContext, asked: ArchiveRequest) -> Result<
     } = asked;
     let (folder, selects) = (page.prefix.clone(), selected.is_some());
     if !selects && !Box::pin(is_there(&request.service, &page)).await? {
-        return Err(Refusal::NoSuchFolder);
+        return Err(NO_SUCH_FOLDER);
     }
     let (sender, mut pieces) = channel(1);
     let packer = Packer {
