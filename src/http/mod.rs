@@ -4,7 +4,7 @@
 //! `archives`, `watch`, and `admin`, the server's own pages. `ui` is the page for browsers.
 //!
 //! - `service`: the path of every request; `head` and `body`: its parts; `auth`: authentication and authorization.
-//! - `response`: from an outcome to status, headers and body; `refusal`: the table of refusals.
+//! - `response`: what a feature answers with; `refusal`: why it does not; `audit`: what the audit log is told.
 //! - `exchange`: the state of a connection, and the record of the request under way.
 
 mod admin;

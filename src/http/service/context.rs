@@ -27,14 +27,13 @@ use crate::http::exchange::{ConnectionState, RequestGuard};
 use crate::http::head::client::{Client, Peer};
 use crate::http::head::encode::Encoder;
 use crate::http::head::path::path_of;
+use crate::http::head::syntax::encoded;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::PRECONDITION;
 use crate::http::refusal::kind::{Flag, Kind};
-use crate::http::response::outcome::Outcome;
-use crate::http::response::plain::close;
-use crate::http::response::render;
-use crate::http::service::audit;
+use crate::http::response::{Reply, close};
 use crate::http::service::operation::{PutOptions, ResponseContext};
+use crate::http::service::respond::render;
 use crate::http::service_config::ServiceConfig;
 use crate::http::watch::feed::Subscribers;
 use crate::log::Throttle;
@@ -86,7 +85,7 @@ impl Service {
     /// The response to a request, by what came of it, which the audit log gets.
     pub fn conclude(
         &self,
-        mut result: Result<Outcome, Refusal>,
+        mut result: Result<Reply, Refusal>,
         context: &ResponseContext,
         connection: &ConnectionState,
         peer: Peer,
@@ -96,8 +95,7 @@ impl Service {
             result = result.map_err(Refusal::of_late_body);
         }
         if self.config.logs.audit {
-            let events = audit::events(&result);
-            connection.record.set_audit(events);
+            connection.record.set_audit(told(&mut result));
         }
         if let Err(refusal) = &result {
             self.log_refusal(refusal, Some(peer), request);
@@ -110,14 +108,14 @@ impl Service {
     pub fn broke_off(&self, why: Refusal, connection: &ConnectionState) -> Error {
         self.log_refusal(&why, None, None);
         let audit = |event| connection.record.audit_now(event);
-        audit::of_refusal(&why).into_iter().for_each(audit);
+        events_of(&why).into_iter().for_each(audit);
         why.into_failure()
     }
 
     /// The response to a request that has no more in the logs.
     pub fn render(
         &self,
-        result: Result<Outcome, Refusal>,
+        result: Result<Reply, Refusal>,
         context: &ResponseContext,
     ) -> Response<Body> {
         if let Err(refusal) = &result {
@@ -349,4 +347,58 @@ pub fn attach(response: &mut Response<Body>, guard: RequestGuard) {
     let record = &guard.connection.record;
     record.answered(status, response.headers_mut());
     response.body_mut().ends(guard);
+}
+
+/// What the audit log is told of a request, by what came of it. False where the result of a change is not known.
+fn told(result: &mut Result<Reply, Refusal>) -> (Vec<AuditEvent>, bool) {
+    match result {
+        Ok(reply) => (reply.take_events(), true),
+        Err(refusal) => (events_of(refusal), !refusal.leaves_doubt()),
+    }
+}
+
+/// The events of a refused request: what it had changed, and whether its client was refused.
+fn events_of(refusal: &Refusal) -> Vec<AuditEvent> {
+    let done = refusal.done();
+    let mut events = done.map_or_else(Vec::new, |done| done.events.clone());
+    if let Some(Error::FolderKept) = refusal.cause() {
+        events.push(AuditEvent::Changed(None));
+    }
+    if refusal.kind.has(Flag::Audited) {
+        let at = done.and_then(|done| done.at.as_ref());
+        let path = at.map(|at| format!("/{}", encoded(at)));
+        events.push(AuditEvent::Refused(refusal.name(), path));
+    }
+    events
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::http::refusal::{Done, Work};
+    use crate::http::service::context::*;
+
+    #[test]
+    fn of_what_ends_early_each_change_is_told_and_why_it_ended() {
+        const REFUSED: &Kind = &Kind::new(StatusCode::FORBIDDEN, "").flags(&[Flag::Audited]);
+        let halted = |why: Refusal| {
+            let refusal = why.after(Done {
+                at: Some("out/c d".to_owned()),
+                events: vec![AuditEvent::Changed(Some("/in/a%20b".to_owned()))],
+                ..Done::of(Work::Archive)
+            });
+            told(&mut Err(refusal))
+        };
+        let first = || AuditEvent::Changed(Some("/in/a%20b".to_owned()));
+        let second = AuditEvent::Refused("", Some("/out/c%20d".to_owned()));
+        assert_eq!(
+            halted(REFUSED.because("why")),
+            (vec![first(), second], true)
+        );
+        let unknown = halted(Error::OutcomeUnknown { is_late: true }.into());
+        assert_eq!(unknown, (vec![first()], false));
+        let unsynced = halted(Error::Unsynced(Box::new(Error::Truncated)).into());
+        assert_eq!(unsynced, (vec![first()], false));
+        let full = halted(Error::TooLarge.into());
+        assert_eq!(full, (vec![first()], true));
+    }
 }

@@ -31,6 +31,7 @@ use crate::http::refusal::common::{
     BAD_KEY, NO_SUCH_PATH, READ_ONLY, ROOT, no_method, no_page_method, too_large,
 };
 use crate::http::refusal::kind::{Flag, Kind};
+use crate::http::response::problem::ErrorForm;
 use crate::http::service::operation::{
     GetOptions, Operation, OptionsRequest, PutOptions, ResponseContext, Target,
 };
@@ -88,9 +89,11 @@ impl<'a> RequestHead<'a> {
         let Self { head, common, .. } = self;
         let has_page = || common.by_browser && !self.config.compat;
         ResponseContext {
-            problem: common.wants_problem_json && prefers_problem(&head.headers),
-            page: (has_page() && ui::is_preferred(&head.headers)).then(|| depth(self.path)),
-            of_store: common.of_store || other_store::is_signed(common.presented),
+            errors: ErrorForm {
+                problem: common.wants_problem_json && prefers_problem(&head.headers),
+                page: (has_page() && ui::is_preferred(&head.headers)).then(|| depth(self.path)),
+                of_store: common.of_store || other_store::is_signed(common.presented),
+            },
             principal: None,
             origin: self.allowed_origin(),
         }

@@ -15,7 +15,6 @@ use crate::http::head::path::check_depth;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::too_large;
 use crate::http::refusal::kind::Kind;
-use crate::http::response::outcome::Outcome;
 use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::PutOptions;
 use crate::http::service_config::ServiceConfig;
@@ -80,7 +79,7 @@ pub async fn put(
     len: Option<u64>,
     mut options: Box<PutOptions>,
     body: &mut Received<'_>,
-) -> Result<Outcome, Refusal> {
+) -> Result<Published, Refusal> {
     let Service { store, reactor, .. } = &*request.service;
     let quota = store.quota().filter(|quota| quota.is_by_client());
     let mut head = UploadHead {
@@ -92,7 +91,7 @@ pub async fn put(
     let mut upload = store.upload(*reactor, &key, &mut head).await?;
     let _in_flight = count_upload(request.counters());
     receive(&mut upload, &options, body).await?;
-    Ok(Outcome::Stored(upload.publish(key).await?))
+    Ok(upload.publish(key).await?)
 }
 
 /// Receives a part of a request as a value of `key`, of `len` bytes where that is known: `data` gives its bytes. It is
