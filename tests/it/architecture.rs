@@ -71,7 +71,6 @@ const BOTH_WAYS: &str = "
     http::archives <-> http::response
     http::archives <-> http::service
     http::auth <-> http::service
-    http::body <-> http::exchange
     http::folders <-> http::service
     http::forms <-> http::response
     http::forms <-> http::service

@@ -17,9 +17,9 @@ use futures_util::Stream;
 use hyper::Response;
 use tokio::time::Interval;
 
-use crate::http::body::Piece;
 use crate::http::body::response::Body;
 use crate::http::exchange::RequestGuard;
+use crate::http::piece::Piece;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::{Service, attach};
 use crate::http::service::operation::ResponseContext;
