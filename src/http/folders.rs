@@ -5,10 +5,14 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 
 use futures_util::future::join_all;
+use hyper::StatusCode;
 
+use crate::http::audit::AuditEvent;
 use crate::http::auth::credentials::Principal;
 use crate::http::head::path::check_depth;
-use crate::http::refusal::{FolderWork, Refusal};
+use crate::http::refusal::common::NO_SUCH_FOLDER;
+use crate::http::refusal::kind::Kind;
+use crate::http::refusal::{Done, Refusal, Work};
 use crate::http::response::outcome::{CopiedFolder, Outcome};
 use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::{FolderMove, MoveRequest};
@@ -20,6 +24,8 @@ use crate::http::values::moves::{KEPT, OTHER_RULES, TAKEN};
 use crate::store::{
     Error, Key, ListedValue, Preconditions, Purpose, StagingQuota, ValuesBelow, WriteCondition,
 };
+
+const NEEDS_DEPTH: &Kind = &Kind::new(StatusCode::CONFLICT, "needs-depth");
 
 /// Values that are copied at once: few, so that they leave disk threads to others.
 const COPIED_AT_ONCE: usize = 8;
@@ -51,16 +57,21 @@ pub async fn remove_folder(
         permitted.map_err(|why| refused.set(Some(why))).is_ok()
     };
     let removed = store.remove_folder(*reactor, folder.clone(), is_deep, may_go_on);
-    let mut removed = Box::new(removed.await?.ok_or(Refusal::NoSuchFolder)?);
+    let mut removed = Box::new(removed.await?.ok_or(NO_SUCH_FOLDER)?);
     let failure = removed.failure.take().map(Refusal::from);
     match failure.or_else(|| refused.take()) {
         Some(why) => {
-            let done = FolderWork::Removed(removed.removed, removed.folders);
-            Err(Refusal::OfFolder(Box::new(why), done))
+            let mut done = Done::of(Work::Removal);
+            done.values = Some(removed.removed);
+            if removed.removed + removed.folders > 0 {
+                done.events.push(AuditEvent::Changed(None));
+            }
+            Err(why.after(done))
         }
-        None if !is_deep => Err(Refusal::NeedsDepth {
-            values: removed.met,
-        }),
+        None if !is_deep => Err(NEEDS_DEPTH.because(format!(
+            "this removes the folder and the {} values below it: repeat it with Depth: infinity",
+            removed.met
+        ))),
         None => Ok(Outcome::FolderRemoved(removed)),
     }
 }
@@ -89,7 +100,7 @@ pub async fn move_folder(service: &Service, asked: FolderMove) -> Result<Outcome
     match store.move_folder(asked.from, asked.to.clone()).await {
         Err(Error::NameTaken(what)) => {
             let kind = if asked.overwrites { TAKEN } else { KEPT };
-            Err(kind.because(format_args!(
+            Err(kind.because(format!(
                 "{what} has the name of the destination: the move of a folder neither replaces nor merges"
             )))
         }
@@ -119,7 +130,7 @@ pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<
         }
     }
     if values == 0 && !store.has_folder(&asked.from).await? {
-        return Err(Refusal::NoSuchFolder);
+        return Err(NO_SUCH_FOLDER);
     }
     store.check_folder(&asked.to).await?;
     if let Some(plan) = plan
@@ -130,12 +141,15 @@ pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<
             plan.spare(found.values.iter().map(|(key, _)| key));
         }
     }
-    let mut made = CopiedFolder::default();
-    let met = match copy_all(request, &asked, &mut made).await {
+    let (mut made, mut first) = (CopiedFolder::default(), Vec::new());
+    let met = match copy_all(request, &asked, &mut made, &mut first).await {
         Ok(met) => met,
         Err(why) => {
-            let done = FolderWork::Copied(made.copied);
-            return Err(Refusal::OfFolder(Box::new(why), done));
+            return Err(why.after(Done {
+                values: Some(made.copied),
+                keys: first,
+                ..Done::of(Work::Copy)
+            }));
         }
     };
     // What was there at first, and not when it had its turn.
@@ -146,11 +160,13 @@ pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<
     Ok(Outcome::FolderCopied(Box::new(made)))
 }
 
-/// Copies the values below the folder, and notes in `made` what came of it. The number of values that it has met.
+/// Copies the values below the folder, and notes in `made` what came of it, and in `first` the keys of the first
+/// copies. The number of values that it has met.
 async fn copy_all(
     request: &RequestContext,
     asked: &FolderMove,
     made: &mut CopiedFolder,
+    first: &mut Vec<Key<'static>>,
 ) -> Result<u64, Refusal> {
     let Service {
         store,
@@ -180,9 +196,14 @@ async fn copy_all(
             let mut failure = Ok(());
             for ((key, _), outcome) in some.iter().zip(join_all(copies).await) {
                 match outcome {
-                    Ok(Outcome::Relocated(_)) => made.copied += 1,
+                    Ok(Outcome::Relocated(copy)) => {
+                        made.copied += 1;
+                        if first.len() < Done::MOST_NAMED {
+                            first.push(copy.key);
+                        }
+                    }
                     Ok(_) => made.stays.add(key.as_str().to_owned(), GONE.to_owned()),
-                    Err(why) if why.kind(config.compat).status.is_client_error() => {
+                    Err(why) if why.kind.shown(config.compat).status.is_client_error() => {
                         request.audit_refused(key, &why);
                         made.stays.add(key.as_str().to_owned(), why.to_string());
                     }

@@ -1,45 +1,37 @@
 //! The events of a request in the audit log, by what came of it: what it changed, and whether its client was refused.
 //! Pure.
 
-use crate::http::exchange::request_log::AuditEvent;
+use crate::http::audit::AuditEvent;
+use crate::http::forms::StoredFile;
+use crate::http::head::path::path_of;
 use crate::http::head::syntax::encoded;
+use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::Flag;
-use crate::http::refusal::{FolderWork, Refusal, StoredFile};
 use crate::http::response::outcome::Outcome;
-use crate::http::service_config::ServiceConfig;
-use crate::store::{Error, Key};
+use crate::store::Error;
 
 /// The events of a request in the audit log, by what came of it. False where the result of a change is not known.
-pub fn events(
-    result: &Result<Outcome, Refusal>,
-    config: &ServiceConfig,
-) -> (Vec<AuditEvent>, bool) {
+pub fn events(result: &Result<Outcome, Refusal>) -> (Vec<AuditEvent>, bool) {
     let refusal = match result {
         Ok(outcome) => return (changes(outcome), true),
         Err(refusal) => refusal,
     };
-    let (mut events, file) = match refusal {
-        Refusal::OfForm(halted) => (changed(&halted.stored), halted.file.as_ref().map(path)),
-        Refusal::OfArchive(halted) => {
-            let path = halted.path.as_ref();
-            (Vec::new(), path.map(|path| format!("/{path}")))
-        }
-        Refusal::OfFolder(_, FolderWork::Removed(values, folders)) if values + folders > 0 => {
-            (vec![AuditEvent::Changed(None)], None)
-        }
-        Refusal::Store(Error::FolderKept) => (vec![AuditEvent::Changed(None)], None),
-        _ => (Vec::new(), None),
-    };
-    let kind = refusal.kind(config.compat);
-    if kind.has(Flag::Audited) {
-        events.push(AuditEvent::Refused(kind.name, file));
+    (of_refusal(refusal), !refusal.leaves_doubt())
+}
+
+/// The events of a refused request: what it had changed, and whether its client was refused.
+pub fn of_refusal(refusal: &Refusal) -> Vec<AuditEvent> {
+    let done = refusal.done();
+    let mut events = done.map_or_else(Vec::new, |done| done.events.clone());
+    if let Some(Error::FolderKept) = refusal.cause() {
+        events.push(AuditEvent::Changed(None));
     }
-    let is_unknown = matches!(
-        refusal.reason(),
-        Refusal::Store(Error::OutcomeUnknown { .. } | Error::HalfMoved(..) | Error::Unsynced(_))
-            | Refusal::Panicked
-    );
-    (events, !is_unknown)
+    if refusal.kind.has(Flag::Audited) {
+        let at = done.and_then(|done| done.at.as_ref());
+        let path = at.map(|at| format!("/{}", encoded(at)));
+        events.push(AuditEvent::Refused(refusal.name(), path));
+    }
+    events
 }
 
 fn changes(outcome: &Outcome) -> Vec<AuditEvent> {
@@ -48,18 +40,18 @@ fn changes(outcome: &Outcome) -> Vec<AuditEvent> {
             vec![AuditEvent::Changed(None)]
         }
         Outcome::FolderMoved(to) => {
-            let destination = AuditEvent::Changed(Some(path(to) + "/"));
+            let destination = AuditEvent::Changed(Some(path_of(to) + "/"));
             vec![AuditEvent::Changed(None), destination]
         }
         Outcome::Stored(_) | Outcome::Deleted | Outcome::FolderMade => {
             vec![AuditEvent::Changed(None)]
         }
         Outcome::Completed(key, _) | Outcome::Cancelled(key) => {
-            vec![AuditEvent::Changed(Some(path(key)))]
+            vec![AuditEvent::Changed(Some(path_of(key)))]
         }
         Outcome::Relocated(value) => {
             let source = (!value.is_copy).then_some(AuditEvent::Changed(None));
-            let destination = AuditEvent::Changed(Some(path(&value.key)));
+            let destination = AuditEvent::Changed(Some(path_of(&value.key)));
             source.into_iter().chain([destination]).collect()
         }
         Outcome::Shared { lasts, .. } => vec![AuditEvent::Shared(*lasts)],
@@ -71,52 +63,38 @@ fn changes(outcome: &Outcome) -> Vec<AuditEvent> {
 
 fn changed(files: &[StoredFile]) -> Vec<AuditEvent> {
     let stored = files.iter().filter(|file| file.published.is_some());
-    let events = stored.map(|file| AuditEvent::Changed(Some(path(&file.key))));
+    let events = stored.map(|file| AuditEvent::Changed(Some(path_of(&file.key))));
     events.collect()
-}
-
-/// The path of `key`, as the audit log has it.
-pub fn path(key: &Key<'_>) -> String {
-    format!("/{}", encoded(key.as_str()))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::http::refusal::HaltedForm;
+    use crate::http::refusal::kind::Kind;
+    use crate::http::refusal::{Done, Work};
     use crate::http::service::audit::*;
-    use crate::store::Published;
-
-    fn key(name: &str) -> Key<'static> {
-        Key::new(name.to_owned()).expect("a key")
-    }
+    use hyper::StatusCode;
 
     #[test]
-    fn of_a_form_that_ends_early_each_file_is_told_and_why_it_ended() {
-        let halted = |why| {
-            let stored = vec![StoredFile {
-                key: key("in/a b"),
-                published: Some(Published {
-                    etag: String::new(),
-                    modified: None,
-                }),
-            }];
-            let file = Some(key("out/c"));
-            let halted = HaltedForm {
-                folder: String::new(),
-                file,
-                stored,
-                why,
-            };
-            let result = Err(Refusal::OfForm(Box::new(halted)));
-            events(&result, &ServiceConfig::default())
+    fn of_what_ends_early_each_change_is_told_and_why_it_ended() {
+        const REFUSED: &Kind = &Kind::new(StatusCode::FORBIDDEN, "no").flags(&[Flag::Audited]);
+        let halted = |why: Refusal| {
+            let refusal = why.after(Done {
+                at: Some("out/c d".to_owned()),
+                events: vec![AuditEvent::Changed(Some("/in/a%20b".to_owned()))],
+                ..Done::of(Work::Archive)
+            });
+            events(&Err(refusal))
         };
         let first = || AuditEvent::Changed(Some("/in/a%20b".to_owned()));
-        let realm = "r".into();
-        let refused = halted(Refusal::Unauthenticated { realm });
-        let second = AuditEvent::Refused("unauthenticated", Some("/out/c".to_owned()));
-        assert_eq!(refused, (vec![first(), second], true));
+        let second = AuditEvent::Refused("no", Some("/out/c%20d".to_owned()));
+        assert_eq!(
+            halted(REFUSED.because("why")),
+            (vec![first(), second], true)
+        );
         let unknown = halted(Error::OutcomeUnknown { is_late: true }.into());
         assert_eq!(unknown, (vec![first()], false));
+        let unsynced = halted(Error::Unsynced(Box::new(Error::Truncated)).into());
+        assert_eq!(unsynced, (vec![first()], false));
         let full = halted(Error::TooLarge.into());
         assert_eq!(full, (vec![first()], true));
     }

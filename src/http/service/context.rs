@@ -10,23 +10,26 @@ use std::sync::Arc;
 
 use hyper::header::HeaderMap;
 use hyper::http::request::Parts;
-use hyper::{Method, Response};
+use hyper::{Method, Response, StatusCode};
 use tokio::sync::Semaphore;
 use tracing::field::display;
 
 use crate::access::Existing;
 use crate::http::admin::Admin;
+use crate::http::audit::AuditEvent;
 use crate::http::auth::Guard;
 use crate::http::auth::credentials::Principal;
 use crate::http::body::response::Body;
 use crate::http::exchange::request_log::{
-    Audit, AuditEvent, IdGenerator, LogEntry, Timing, logged_fields, protocol,
+    Audit, IdGenerator, LogEntry, Timing, logged_fields, protocol,
 };
 use crate::http::exchange::{ConnectionState, RequestGuard};
 use crate::http::head::client::{Client, Peer};
 use crate::http::head::encode::Encoder;
+use crate::http::head::path::path_of;
 use crate::http::refusal::Refusal;
-use crate::http::refusal::kind::Flag;
+use crate::http::refusal::common::PRECONDITION;
+use crate::http::refusal::kind::{Flag, Kind};
 use crate::http::response::outcome::Outcome;
 use crate::http::response::plain::close;
 use crate::http::response::render;
@@ -37,6 +40,9 @@ use crate::http::watch::feed::Subscribers;
 use crate::log::Throttle;
 use crate::metrics::ReactorCounters;
 use crate::store::{Error, Key, Store, Uploader};
+
+const PANICKED: &Kind = &Kind::new(StatusCode::INTERNAL_SERVER_ERROR, "internal")
+    .flags(&[Flag::Closes, Flag::OfUnknownResult]);
 
 /// The response to a request, as hyper takes it.
 pub type Answer = Result<Response<Body>, Infallible>;
@@ -90,7 +96,7 @@ impl Service {
             result = result.map_err(Refusal::of_late_body);
         }
         if self.config.logs.audit {
-            let events = audit::events(&result, &self.config);
+            let events = audit::events(&result);
             connection.record.set_audit(events);
         }
         if let Err(refusal) = &result {
@@ -103,14 +109,9 @@ impl Service {
     /// than that it broke off.
     pub fn broke_off(&self, why: Refusal, connection: &ConnectionState) -> Error {
         self.log_refusal(&why, None, None);
-        let result = Err(why);
-        let (events, _) = audit::events(&result, &self.config);
         let audit = |event| connection.record.audit_now(event);
-        events.into_iter().for_each(audit);
-        match result {
-            Err(Refusal::Store(error)) => error,
-            _ => Error::Incomplete,
-        }
+        audit::of_refusal(&why).into_iter().for_each(audit);
+        why.into_failure()
     }
 
     /// The response to a request that has no more in the logs.
@@ -129,15 +130,13 @@ impl Service {
     /// which the client does not get.
     fn log_refusal(&self, refusal: &Refusal, peer: Option<Peer>, request: Option<&RequestContext>) {
         let message = "refused a host or an origin";
-        match refusal.reason() {
-            Refusal::Store(error) => self.log_failure(error, request),
-            cause if cause.kind(self.config.compat).has(Flag::Logged) => {
-                if let Some(left_out) = self.throttle.pass(message) {
-                    let peer = peer.map(display);
-                    tracing::warn!(peer, %cause, left_out, "{message}");
-                }
-            }
-            _ => {}
+        if let Some(error) = refusal.cause() {
+            self.log_failure(error, request);
+        } else if refusal.kind.has(Flag::Logged)
+            && let Some(left_out) = self.throttle.pass(message)
+        {
+            let peer = peer.map(display);
+            tracing::warn!(peer, cause = %refusal, left_out, "{message}");
         }
     }
 
@@ -243,7 +242,7 @@ impl Service {
         tracing::error!(request_id, peer = %client.peer, %method, key = path, "a request panicked");
         connection.counters().panics.add(1);
         connection.leave_unread();
-        Refusal::Panicked
+        PANICKED.because("the server failed on this request; its log says more")
     }
 }
 
@@ -311,7 +310,7 @@ impl RequestContext {
     /// Writes to the audit log that the value of `key` was stored, one of many that the request brings.
     pub fn audit_changed(&self, key: &Key<'_>) {
         if self.service.config.logs.audit {
-            let event = AuditEvent::Changed(Some(audit::path(key)));
+            let event = AuditEvent::Changed(Some(path_of(key)));
             self.guard.connection.record.audit_now(event);
         }
     }
@@ -319,9 +318,8 @@ impl RequestContext {
     /// Writes to the audit log that the client was refused, if it was, what the request would do with the value of
     /// `key`, one of many.
     pub fn audit_refused(&self, key: &Key<'_>, why: &Refusal) {
-        let kind = why.kind(self.service.config.compat);
-        if kind.has(Flag::Audited) {
-            let event = AuditEvent::Refused(kind.name, Some(audit::path(key)));
+        if why.kind.has(Flag::Audited) {
+            let event = AuditEvent::Refused(why.name(), Some(path_of(key)));
             self.guard.connection.record.audit_now(event);
         }
     }
@@ -334,7 +332,7 @@ impl RequestContext {
         stored: Result<T, Refusal>,
     ) -> Result<T, Refusal> {
         stored.map_err(|why| match (why, self.principal(), existing) {
-            (Refusal::Precondition, Some(client), Some(existing)) => {
+            (why, Some(client), Some(existing)) if why.kind == PRECONDITION.kind => {
                 client.deny_replacing(existing)
             }
             (why, ..) => why,

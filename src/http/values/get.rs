@@ -5,14 +5,17 @@
 
 use std::sync::Arc;
 
-use hyper::Method;
-use hyper::header::{HeaderMap, IF_RANGE, RANGE};
+use hyper::header::{CONTENT_RANGE, HeaderMap, IF_RANGE, RANGE};
 use hyper::http::request::Parts;
+use hyper::{Method, StatusCode};
 
 use crate::http::body::sources::Encoded;
 use crate::http::head::accept::takes_gzip;
-use crate::http::head::range::ranges;
+use crate::http::head::range::{ranges, unsatisfied};
+use crate::http::head::syntax::put;
 use crate::http::refusal::Refusal;
+use crate::http::refusal::common::PRECONDITION;
+use crate::http::refusal::kind::Kind;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::{GetOptions, SiteRequest};
@@ -22,6 +25,8 @@ use crate::http::values::conditional::{Selection, if_range, preconditions};
 use crate::http::values::digest_fields::{Algorithm, field, want};
 use crate::http::values::representation::{MIN_COMPRESSED, RepresentedValue, ValueResponse};
 use crate::store::{CONTENDED, Current, Found, Key, Purpose, TRIES, Verdict};
+
+const UNSATISFIABLE: &Kind = &Kind::new(StatusCode::RANGE_NOT_SATISFIABLE, "range-not-satisfiable");
 
 impl GetOptions {
     pub fn of(head: &Parts, config: &ServiceConfig) -> Self {
@@ -66,7 +71,7 @@ impl GetOptions {
         }
         if let Some(preconditions) = &self.preconditions {
             match preconditions.for_read(Some(current)) {
-                Verdict::Failed => return Err(Refusal::Precondition),
+                Verdict::Failed => return Err(PRECONDITION),
                 Verdict::NotModified(etag) => return Ok(Selection::NotModified(etag.to_owned())),
                 Verdict::Proceed => {}
             }
@@ -93,12 +98,20 @@ impl GetOptions {
             return Ok(Selection::Whole);
         };
         match parts.len() {
-            0 => Err(Refusal::Unsatisfiable { len }),
+            0 => Err(unsatisfiable(len)),
             1 => Ok(Selection::Part(parts.remove(0))),
             _ if are_worth_it(&parts) => Ok(Selection::Parts(parts)),
             _ => Ok(Selection::Whole),
         }
     }
+}
+
+#[cold]
+fn unsatisfiable(len: u64) -> Refusal {
+    let why = format!("no range lies within the value ({len} bytes)");
+    let mut refusal = UNSATISFIABLE.because(why);
+    put(&mut refusal.more().fields, CONTENT_RANGE, unsatisfied(len));
+    refusal
 }
 
 /// Answers the value of `key`, for a `site` maybe by a sibling. A HEAD is answered without asking an S3 store for the
