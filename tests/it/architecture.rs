@@ -70,7 +70,6 @@ fn no_module_has_a_circle_of_imports_inside() {
 const BOTH_WAYS: &str = "
     http::archives <-> http::service
     http::auth <-> http::service
-    http::body <-> http::exchange
     http::folders <-> http::service
     http::forms <-> http::service
     http::listing <-> http::service

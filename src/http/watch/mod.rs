@@ -17,9 +17,10 @@ use futures_util::Stream;
 use hyper::{Response, StatusCode};
 use tokio::time::Interval;
 
+use crate::http::body::Content;
 use crate::http::body::response::Body;
-use crate::http::body::{Content, Piece};
 use crate::http::exchange::RequestGuard;
+use crate::http::piece::Piece;
 use crate::http::response::{Reply, empty, plain};
 use crate::http::service::context::{Service, attach};
 use crate::http::service::operation::ResponseContext;
