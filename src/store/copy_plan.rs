@@ -32,7 +32,7 @@ pub struct CopyPlan<'s> {
 impl Store {
     /// A plan for copies to the folder `to`; `None` where the store has no bounds and no disk that could be full.
     pub async fn plan_copies(&self, to: &Key<'static>) -> Result<Option<CopyPlan<'_>>, Error> {
-        let Self::Directory(directory) = self else {
+        let Some(directory) = self.directory() else {
             return Ok(None);
         };
         Ok(Some(CopyPlan {

@@ -25,7 +25,7 @@ use super::journal_state::JournalState;
 use super::location::turns;
 use super::may_end::EXPIRING;
 use super::small_file;
-use super::space::{Free, Space, Taking};
+use super::space::{Free, Space};
 use super::temp_file::{Placement, ServerDirs, TempFile};
 use crate::metrics::StoreCounters;
 use crate::transfer::{Pipes, StagingQuota};
@@ -85,7 +85,7 @@ impl WriteContext {
     }
 
     /// Lets an upload take `more` bytes of the disk, if they are free. Blocks.
-    pub fn take_space(&self, more: u64) -> Result<Taking<'_>, Error> {
+    pub fn take_space(&self, more: u64) -> Result<impl Drop + use<'_>, Error> {
         self.space.take(&self.dir().root, more)
     }
 

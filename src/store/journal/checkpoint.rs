@@ -173,16 +173,14 @@ impl Checkpoints {
         first: u64,
         opening: &[u8],
     ) -> Result<Arc<Segment>, Error> {
-        let mut state = self.wait_until(|state| !state.segments.free.is_empty());
-        let Some(segment) = state.segments.free.pop() else {
-            let made = Error::new(MAKE_SEGMENT, Errno::IO);
-            return Err(state.failure.clone().unwrap_or(made));
-        };
-        // The segment before is full, and is freed as early as possible.
-        if !state.segments.used.is_empty() {
-            state.due = Some(Instant::now());
-        }
-        drop(state);
+        let segment = self.wait_for(MAKE_SEGMENT, |state| {
+            let segment = state.segments.free.pop()?;
+            // The segment before is full, and is freed as early as possible.
+            if !state.segments.used.is_empty() {
+                state.due = Some(Instant::now());
+            }
+            Some(segment)
+        })?;
         self.changed.notify_all();
         let begun = segment.write(opening, 0).and_then(|()| segment.sync());
         let live = LiveSegment {
@@ -247,29 +245,32 @@ impl Checkpoints {
 
     /// Waits until a checkpoint has settled all that was made; fails where the next one fails. Blocks.
     pub fn checkpoint_all(&self) -> Result<(), Error> {
-        let state = self.wait_until(|state| !state.is_unsettled());
-        if !state.is_unsettled() {
-            return Ok(());
-        }
-        let failed = Error::new("settle the journal", Errno::IO);
-        Err(state.failure.clone().unwrap_or(failed))
+        let is_settled = |state: &mut CheckpointState| (!state.is_unsettled()).then_some(());
+        self.wait_for("settle the journal", is_settled)
     }
 
-    /// Waits until the state `is_served`, or a round has ended that began after this was called.
-    fn wait_until(
+    /// Waits until `get` finds what it wants; fails while `doing` that, where a round has ended that began after this
+    /// was called.
+    fn wait_for<T>(
         &self,
-        is_served: impl Fn(&CheckpointState) -> bool,
-    ) -> MutexGuard<'_, CheckpointState> {
+        doing: &'static str,
+        mut get: impl FnMut(&mut CheckpointState) -> Option<T>,
+    ) -> Result<T, Error> {
         let mut state = self.state();
-        if is_served(&state) {
-            return state;
+        let mut got = get(&mut state);
+        if got.is_none() {
+            state.wanted += 1;
+            let mine = state.wanted;
+            self.changed.notify_all();
+            let waits = |state: &mut CheckpointState| {
+                got = get(state);
+                got.is_none() && state.answered < mine
+            };
+            let waited = self.changed.wait_while(state, waits);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
         }
-        state.wanted += 1;
-        let mine = state.wanted;
-        self.changed.notify_all();
-        let waits = |state: &mut CheckpointState| state.answered < mine && !is_served(state);
-        let state = self.changed.wait_while(state, waits);
-        state.unwrap_or_else(PoisonError::into_inner)
+        let failure = || state.failure.clone();
+        got.ok_or_else(|| failure().unwrap_or_else(|| Error::new(doing, Errno::IO)))
     }
 
     /// The end of the settled log.
@@ -301,7 +302,13 @@ impl Checkpoints {
 
     /// Waits for work.
     fn begin_round(&self) -> Round {
-        let mut state = self.wait_for_work();
+        let mut state = self.state();
+        while !state.is_due() && !state.lacks_one() {
+            let left = |due: Instant| due.saturating_duration_since(Instant::now());
+            let wait = state.due.map_or(Duration::MAX, left);
+            let waited = self.changed.wait_timeout(state, wait);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
         let is_long_ago = |at: Instant| at.elapsed() >= interval();
         state.logs_failures = state.logged_at.is_none_or(is_long_ago);
         let mut to = None;
@@ -321,17 +328,6 @@ impl Checkpoints {
     fn end_round(&self, round: &Round) {
         self.state().answered = round.wanted;
         self.changed.notify_all();
-    }
-
-    fn wait_for_work(&self) -> MutexGuard<'_, CheckpointState> {
-        let mut state = self.state();
-        while !state.is_due() && !state.lacks_one() {
-            let left = |due: Instant| due.saturating_duration_since(Instant::now());
-            let wait = state.due.map_or(Duration::MAX, left);
-            let waited = self.changed.wait_timeout(state, wait);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        state
     }
 
     fn make_segment(&self) {
