@@ -90,8 +90,8 @@ impl Space {
         Ok(Some(free))
     }
 
-    /// Lets an upload take `more` bytes in the file system of `root`, if so much more than the floor is free: they count
-    /// as taken until the returned guard is dropped. Blocks.
+    /// Lets an upload take `more` bytes in the file system of `root`, if so much more than the floor is free. They
+    /// count as taken until the returned guard is dropped. Blocks.
     pub fn take(&self, root: &OwnedFd, more: u64) -> Result<impl Drop + use<'_>, Error> {
         let before = self.pending.fetch_add(more, Ordering::Relaxed);
         let taking = guard(&self.pending, move |pending| {

@@ -91,19 +91,30 @@ impl WriteContext {
 
     /// Fails where the disk has no space for `len` bytes, and no evictions could give it. Blocks.
     pub fn may_take(&self, len: u64) -> Result<(), Error> {
+        let evictable = || {
+            self.account
+                .as_ref()
+                .map_or(0, |account| account.evictable())
+        };
+        self.lacks(len, || len, evictable).map(drop)
+    }
+
+    /// True if the disk has no space for `len` bytes, and evictions have to give some of those that are `needed`; fails
+    /// where so many as are `evictable` are too few. Blocks.
+    pub fn lacks(
+        &self,
+        len: u64,
+        needed: impl FnOnce() -> u64,
+        evictable: impl FnOnce() -> u64,
+    ) -> Result<bool, Error> {
         let full = match self.take_space(len) {
             Err(full @ Error::NoSpace(_)) => full,
-            taken => return taken.map(drop),
+            taken => return taken.map(|_| false),
         };
-        let evictable = self
-            .account
-            .as_ref()
-            .map_or(0, |account| account.evictable());
-        let free = self.free()?;
+        let (needed, free) = (needed(), self.free()?);
         let has = free.map_or(u64::MAX, Free::beyond_floor);
-        (has.saturating_add(evictable) >= len)
-            .then_some(())
-            .ok_or(full)
+        let may_have = has.saturating_add(evictable());
+        (may_have >= needed).then_some(has < needed).ok_or(full)
     }
 
     /// The free space, where the file system tells it. Blocks.

@@ -175,7 +175,9 @@ impl Account {
         let state = &mut *self.state.lock();
         if let Some(value) = state.names.value(key).cloned() {
             let values = [Some(&*value); 2];
-            state.recharge(&self.bounds, key, values, |_| value.set_stuck(is_stuck));
+            state.recharge(&self.bounds, key, values, |_| {
+                value.is_stuck.store(is_stuck, Relaxed)
+            });
             state.order(&self.bounds, key, &value);
         }
     }
