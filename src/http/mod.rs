@@ -5,7 +5,7 @@
 //!
 //! - `service`: the path of every request; `head` and `body`: its parts; `auth`: authentication and authorization.
 //! - `response`: from an outcome to status, headers and body; `refusal`: the table of refusals.
-//! - `exchange`: the state of a connection, and the record of the request under way.
+//! - `exchange`: the state of a connection and of the request under way, and its record.
 
 mod admin;
 mod archives;
@@ -32,16 +32,17 @@ mod watch;
 pub use crate::store::BodySource;
 pub use admin::Admin;
 pub use archives::ArchiveFormat;
-pub use auth::credentials::{AuthCache, ClientCertificate, SignedLink};
+pub use auth::credentials::{ClientCertificate, SignedLink};
 pub use auth::share::is_share;
 pub use auth::sign::explain_share;
 pub use body::request::{RequestBody, Stream, StreamBody, content_length};
 pub use body::response::Body;
 pub use body::sources::Region;
 pub use body::{Piece, is_hole};
+pub use exchange::connection::{Connection, Ends};
 pub use exchange::record::{Panicked, catch_panic};
 pub use exchange::request_log::LogFormat;
-pub use exchange::{ConnectionState, Phase};
+pub use exchange::{Exceeded, Exchange, Phase};
 pub use head::allowlists::{AllowLists, BadName, BadOrigin, Hosts, Origins};
 pub use head::client::{Client, Peer, TrustedProxies};
 pub use head::encode::{closes, continue_100, encode_interim};
