@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::io::ioctl_fionread;
 use rustix::net::{Shutdown, shutdown};
 use tokio::task::yield_now;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::connections::LINGER;
 use super::reactor::{ConnectionContext, ConnectionError};
@@ -39,6 +39,8 @@ pub(super) enum Peer {
     SendsOn,
     /// It speaks HTTP/2, and sends frames for as long as it reads.
     SendsFrames,
+    /// It was told of changes, and can go on where it was when it comes back.
+    Subscribes,
 }
 
 /// Ends the connection in order.
@@ -57,11 +59,17 @@ pub(super) async fn end(
         return Ok(());
     }
     socket.raw.push();
-    follow(context, |cx| {
+    let sent = follow(context, |cx| {
         rest.poll_drop(context, cx)?;
         poll_sent(socket, cx)
-    })
-    .await?;
+    });
+    if peer != Peer::Subscribes {
+        sent.await?;
+    } else if let Ok(sent) = timeout(LINGER, sent).await {
+        sent?;
+    } else {
+        return Ok(());
+    }
     (socket.raw).with(|socket| Ok(shutdown(socket, Shutdown::Write)?))?;
     Ok(rest.linger(context, peer).await?)
 }
