@@ -27,6 +27,9 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// The most that is dropped of what it sends, in bytes: 30 s at half a gigabit a second.
 const MOST_DROPPED: usize = 2 << 30;
 
+/// So little is left to the kernel, which keeps it for minutes for a client that takes nothing, in bytes.
+const LITTLE: u64 = 64 << 10;
+
 /// How long the server waits for a client that sends nothing of what it began (nginx: `lingering_timeout`).
 const SILENCE: Duration = Duration::from_secs(5);
 
@@ -53,9 +56,10 @@ pub(super) async fn end(
     if socket.tls().is_some() {
         follow(context, |cx| socket.poll_close(cx)).await?;
     }
+    let is_answered = peer == Peer::IsAnswered && !context.exchange.left_unread();
+    // Then dropping the socket sends FIN: no byte is unread, so no RST, and the kernel sends what it has.
     let is_read = || (socket.raw).with(|socket| Ok(ioctl_fionread(socket)? == 0));
-    if peer == Peer::IsAnswered && !context.exchange.left_unread() && is_read()? {
-        // Dropping the socket sends FIN: no byte is unread, so no RST, and the kernel sends what it has.
+    if is_answered && context.exchange.progress.moved.get() <= LITTLE && is_read()? {
         return Ok(());
     }
     socket.raw.push();
@@ -68,6 +72,9 @@ pub(super) async fn end(
     } else if let Ok(sent) = timeout(LINGER, sent).await {
         sent?;
     } else {
+        return Ok(());
+    }
+    if is_answered && rest.dropped == 0 && is_read()? {
         return Ok(());
     }
     (socket.raw).with(|socket| Ok(shutdown(socket, Shutdown::Write)?))?;
