@@ -21,6 +21,7 @@ use hyper::header::{
 use crate::http::head::syntax::{encoded, up};
 use crate::http::listing::{Item, ListFormat, ListTarget, items};
 use crate::http::refusal::Refusal;
+use crate::http::refusal::common::PRECONDITION;
 use crate::http::ui::frame::{Attribute, FRAME, Size, Slots, Text};
 use crate::store::bounds::{Bound, Total, named};
 use crate::store::{Current, ListedValue, Listing, Preconditions, Verdict};
@@ -79,7 +80,7 @@ pub fn is_known(preconditions: Option<&Preconditions>, etag: &str) -> Result<boo
         modified: SystemTime::UNIX_EPOCH,
     };
     match of_tags.for_read(Some(current)) {
-        Verdict::Failed => Err(Refusal::Precondition),
+        Verdict::Failed => Err(PRECONDITION),
         Verdict::NotModified(_) => Ok(true),
         Verdict::Proceed => Ok(false),
     }
@@ -338,7 +339,7 @@ mod tests {
     fn place(folder: &str, query: &str) -> ListTarget {
         ListTarget::new(
             folder.to_owned(),
-            Query::of(query, true).unwrap(),
+            Query::of(&crate::http::QueryFields::of(Some(query))).unwrap(),
             ListFormat::Html,
         )
     }
@@ -602,7 +603,7 @@ mod index_tests {
     fn place(folder: &str, query: &str) -> ListTarget {
         ListTarget::new(
             folder.to_owned(),
-            Query::of(query, true).unwrap(),
+            Query::of(&crate::http::QueryFields::of(Some(query))).unwrap(),
             ListFormat::Html,
         )
     }

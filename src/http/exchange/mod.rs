@@ -17,11 +17,10 @@ use std::task::{Context, Waker};
 
 use hyper::Method;
 
-use crate::http::body::sources::Region;
-use crate::http::body::{Chunk, Piece};
 use crate::http::exchange::connection::{Connection, Ends};
 use crate::http::exchange::progress::{Flush, Progress};
 use crate::http::exchange::record::RequestRecord;
+use crate::http::piece::{Chunk, Piece, Region};
 use crate::metrics::{self, Direction, ReactorCounters, TimeLimit};
 
 /// The phase of an exchange.
