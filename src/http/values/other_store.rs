@@ -6,13 +6,13 @@
 
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::{Flag, Kind};
-use form_urlencoded::parse;
 use hyper::Method;
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 
 use crate::http::head::names::{AuthorizationFields, STORES, is_of_store};
+use crate::http::head::query::QueryFields;
 use crate::http::values::digest_fields::{AMZ_CHECKSUM, is_checksum, is_known_checksum};
 use crate::http::values::field_names::is_of;
 use crate::http::values::media::has_prefix;
@@ -131,7 +131,7 @@ const OTHER_STORE: &Kind =
 
 impl From<OtherStore> for Refusal {
     fn from(why: OtherStore) -> Self {
-        OTHER_STORE.because(why)
+        OTHER_STORE.because(why.to_string())
     }
 }
 
@@ -139,6 +139,7 @@ impl From<OtherStore> for Refusal {
 /// `authorizes` where clients authenticate.
 pub fn check(
     head: &Parts,
+    query: &QueryFields<'_>,
     presented: AuthorizationFields<'_>,
     has_fields: bool,
     authorizes: bool,
@@ -147,12 +148,11 @@ pub fn check(
     if has_fields {
         check_fields(&head.headers, changes)?;
     }
-    let query = head.uri.query();
-    if let Some(query) = query {
+    if !query.is_empty() {
         check_parameters(query, &head.headers, has_fields, changes)?;
     }
-    if is_signed(presented) || query.is_some_and(is_signed_link) {
-        check_signed(head)?;
+    if is_signed(presented) || is_signed_link(query) {
+        check_signed(head, query)?;
         if authorizes {
             return Err(OtherStore::Signature);
         }
@@ -170,8 +170,8 @@ pub fn is_signed(presented: AuthorizationFields<'_>) -> bool {
 }
 
 /// True where `query` has the signature of a presigned URL.
-fn is_signed_link(query: &str) -> bool {
-    parse(query.as_bytes()).any(|(name, _)| name == "X-Amz-Signature" || name == "X-Goog-Signature")
+fn is_signed_link(query: &QueryFields<'_>) -> bool {
+    query.has("X-Amz-Signature") || query.has("X-Goog-Signature")
 }
 
 /// Refuses a field of a store that is not known to change nothing in a request that `changes` a value, or a condition
@@ -204,7 +204,7 @@ fn is_refused(name: &str, value: &[u8], changes: bool) -> bool {
 }
 
 fn check_parameters(
-    query: &str,
+    query: &QueryFields<'_>,
     headers: &HeaderMap,
     has_fields: bool,
     changes: bool,
@@ -215,7 +215,7 @@ fn check_parameters(
     let of_one = of_one.map(|(_, name)| name);
     let of_changes = OPERATIONS.iter().filter(|_| changes);
     let refused: Vec<_> = CONDITIONS.iter().chain(of_changes).chain(of_one).collect();
-    let refused = parse(query.as_bytes()).find_map(|(name, _)| {
+    let refused = query.pairs().find_map(|(name, _)| {
         let mut refused = refused.iter();
         refused.find(|refused| name.eq_ignore_ascii_case(refused))
     });
@@ -223,13 +223,11 @@ fn check_parameters(
 }
 
 /// Refuses a request signed for S3 that does not concern one object: no other means the same here.
-fn check_signed(head: &Parts) -> Result<(), OtherStore> {
+fn check_signed(head: &Parts, query: &QueryFields<'_>) -> Result<(), OtherStore> {
     let (method, path) = (&head.method, head.uri.path());
     let is_known = [Method::GET, Method::HEAD, Method::PUT, Method::DELETE].contains(method);
-    let mut parameters = parse(head.uri.query().unwrap_or_default().as_bytes());
-    if !is_known
-        || path.ends_with('/')
-        || !parameters.all(|(name, value)| is_ignored(&name, &value))
+    let mut parameters = query.pairs();
+    if !is_known || path.ends_with('/') || !parameters.all(|(name, value)| is_ignored(name, value))
     {
         return Err(OtherStore::Operation);
     }
@@ -253,6 +251,7 @@ fn is_ignored(name: &str, value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::http::values::other_store::*;
+    use data_server_testing::table;
     use hyper::Request;
     use hyper::header::AUTHORIZATION;
 
@@ -277,36 +276,24 @@ mod tests {
             AuthorizationFields::Field(it.as_bytes())
         });
         let has_fields = head.headers.keys().any(is_of_store);
-        check(&head, presented, has_fields, authorizes).err()
+        let query = QueryFields::of(head.uri.query());
+        check(&head, &query, presented, has_fields, authorizes).err()
     }
 
     #[test]
     fn what_would_replace_or_remove_a_value_is_refused_and_other_queries_are_not() {
         for operation in OPERATIONS {
+            let other = format!("/k?a=b&{}=x", operation.to_uppercase());
+            let target = format!("/b/k?{operation}");
             for method in ["PUT", "DELETE", "POST", "PATCH"] {
-                for target in [
-                    format!("/b/k?{operation}"),
-                    format!("/k?a=b&{}=x", operation.to_uppercase()),
-                ] {
-                    let why = checked(method, &target, &[], false);
-                    assert_eq!(
-                        why,
-                        Some(OtherStore::Parameter(operation)),
-                        "{method} {target}"
-                    );
+                for target in [&target, &other] {
+                    let why = checked(method, target, &[], false);
+                    assert_eq!(why, Some(OtherStore::Parameter(operation)), "{target}");
                 }
             }
-            let get = checked("GET", &format!("/b/k?{operation}"), &[], false);
-            assert_eq!(get, None, "{operation}");
+            assert_eq!(checked("GET", &target, &[], false), None, "{operation}");
         }
-        for target in [
-            "/k?teamId=1",
-            "/k?a=acl",
-            "/k?acls",
-            "/acl",
-            "/k?x-acl=1",
-            "/k?restype=1",
-        ] {
+        for target in "/k?teamId=1 /k?a=acl /k?acls /acl /k?x-acl=1 /k?restype=1".split(' ') {
             assert_eq!(checked("PUT", target, &[], false), None, "{target}");
         }
     }
@@ -314,22 +301,9 @@ mod tests {
     #[test]
     fn a_field_of_a_store_goes_on_only_if_it_changes_nothing() {
         let put = |name: &str, value| checked("PUT", "/k", &[(name, value)], false);
-        for name in [
-            "x-amz-acl",
-            "x-amz-copy-source",
-            "x-amz-if-match-size",
-            "x-amz-meta-a",
-            "x-amz-mfa",
-            "x-amz-server-side-encryption",
-            "x-amz-of-tomorrow",
-            "x-amz-dates",
-            "x-goog-hash",
-            "x-goog-if-generation-match",
-            "x-ms-blob-content-type",
-            "x-ms-content-crc64",
-            "x-ms-if-tags",
-            "x-ms-structured-body",
-        ] {
+        for name in "x-amz-acl x-amz-copy-source x-amz-if-match-size x-amz-meta-a x-amz-mfa \
+            x-amz-server-side-encryption x-amz-of-tomorrow x-amz-dates x-goog-hash x-goog-if-generation-match \
+            x-ms-blob-content-type x-ms-content-crc64 x-ms-if-tags x-ms-structured-body".split(' ') {
             let why = Some(OtherStore::Field(HeaderName::from_static(name)));
             assert_eq!(put(name, "x"), why, "{name}");
             let delete = checked("DELETE", "/k", &[(name, "x")], false);
@@ -388,11 +362,7 @@ mod tests {
         for condition in CONDITIONS {
             for method in ["GET", "PUT"] {
                 let refused = checked(method, &format!("/k?{condition}=0"), &[], false);
-                assert_eq!(
-                    refused,
-                    Some(OtherStore::Parameter(condition)),
-                    "{condition}"
-                );
+                assert_eq!(refused, Some(OtherStore::Parameter(condition)));
             }
         }
     }
@@ -400,37 +370,31 @@ mod tests {
     #[test]
     fn what_is_signed_for_s3_and_is_of_one_object_goes_on() {
         const LINK: &str = "/b/k?X-Amz-Algorithm=a&X-Amz-Signature=c";
-        for (method, target) in [
-            ("GET", "/b/k"),
-            ("HEAD", "/b/k?partNumber=1"),
-            ("GET", "/k"),
-            ("GET", LINK),
-            ("PUT", "/b/k?x-id=PutObject"),
-            ("DELETE", "/b/a/k"),
-            ("PUT", "/b%2Fk"),
-            ("GET", "/b/k?response-content-type=a"),
-        ] {
-            assert_eq!(
-                checked(method, target, &[SIGNED], false),
-                None,
-                "{method} {target}"
-            );
-        }
-        for (method, target, why) in [
-            ("GET", "/", OtherStore::Operation),
-            ("GET", "/b?list-type=2", OtherStore::Operation),
-            ("GET", "/b/?location", OtherStore::Operation),
-            ("GET", "/b/k?versionId=a", OtherStore::Operation),
-            ("GET", "/b/k?partNumber=2", OtherStore::Operation),
-            ("GET", "/b/k?acl&X-Amz-Signature=c", OtherStore::Operation),
-            ("POST", "/b/k?restore", OtherStore::Operation),
-            ("PUT", "/b/k/", OtherStore::Operation),
-            ("PUT", "/b?policy", OtherStore::Operation),
-            ("PUT", "/b", OtherStore::Bucket),
-            ("DELETE", "/b", OtherStore::Bucket),
-        ] {
+        for [method, target, why] in table(
+            "
+            GET ; /b/k
+            HEAD ; /b/k?partNumber=1
+            GET ; /k
+            GET ; /b/k?X-Amz-Algorithm=a&X-Amz-Signature=c
+            PUT ; /b/k?x-id=PutObject
+            DELETE ; /b/a/k
+            PUT ; /b%2Fk
+            GET ; /b/k?response-content-type=a
+            GET ; / ; Operation
+            GET ; /b?list-type=2 ; Operation
+            GET ; /b/?location ; Operation
+            GET ; /b/k?versionId=a ; Operation
+            GET ; /b/k?partNumber=2 ; Operation
+            GET ; /b/k?acl&X-Amz-Signature=c ; Operation
+            POST ; /b/k?restore ; Operation
+            PUT ; /b/k/ ; Operation
+            PUT ; /b?policy ; Operation
+            PUT ; /b ; Bucket
+            DELETE ; /b ; Bucket",
+        ) {
             let refused = checked(method, target, &[SIGNED], false);
-            assert_eq!(refused, Some(why), "{method} {target}");
+            let refused = refused.map_or(String::new(), |why| format!("{why:?}"));
+            assert_eq!(refused, why, "{method} {target}");
         }
         for (target, fields) in [("/b/k", &[SIGNED][..]), (LINK, &[])] {
             let refused = checked("GET", target, fields, true);
