@@ -9,14 +9,13 @@ use futures_util::future::join_all;
 use crate::http::auth::credentials::Principal;
 use crate::http::head::path::check_depth;
 use crate::http::refusal::{FolderWork, Refusal};
+use crate::http::request::{RequestContext, Service};
 use crate::http::response::outcome::{CopiedFolder, Outcome};
-use crate::http::service::context::{RequestContext, Service};
-use crate::http::service::operation::{FolderMove, MoveRequest};
 use crate::http::service_config::ServiceConfig;
 use crate::http::sites::siblings::value_of;
 use crate::http::values::content_names::are_alike;
 use crate::http::values::moves::perform::relocate;
-use crate::http::values::moves::{KEPT, OTHER_RULES, TAKEN};
+use crate::http::values::moves::{FolderMove, KEPT, MoveRequest, OTHER_RULES, TAKEN};
 use crate::store::{
     Error, Key, ListedValue, Preconditions, Purpose, StagingQuota, ValuesBelow, WriteCondition,
 };

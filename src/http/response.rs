@@ -25,9 +25,10 @@ use crate::http::forms;
 use crate::http::head::syntax::{encoded, put};
 use crate::http::listing;
 use crate::http::refusal::Refusal;
+use crate::http::request::ResponseContext;
 use crate::http::response::outcome::{FormStored, Outcome};
 use crate::http::response::plain::{empty, plain, refuse, unstored, with};
-use crate::http::service::operation::{OptionsRequest, ResponseContext, Target};
+use crate::http::service::operation::{OptionsRequest, Target};
 use crate::http::service_config::ServiceConfig;
 use crate::http::ui;
 use crate::http::uploads;
@@ -60,7 +61,8 @@ pub fn render(
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
     add_cors_headers(headers, context, config);
-    mark_private(headers, context.principal.as_deref(), is_value);
+    let subject = context.principal.as_ref().map(|it| &*it.subject);
+    mark_private(headers, subject, is_value);
     response
 }
 

@@ -24,8 +24,8 @@ use crate::http::auth::credentials::Principal;
 use crate::http::body::{Content, Pieces};
 use crate::http::piece::Piece;
 use crate::http::refusal::Refusal;
+use crate::http::request::{RequestContext, Service};
 use crate::http::response::outcome::Outcome;
-use crate::http::service::context::{RequestContext, Service};
 use crate::http::values::representation::validators;
 use crate::store::{CONTENDED, Error, IN_MEMORY, Key, Page, Purpose, TRIES, ValuesBelow, second};
 

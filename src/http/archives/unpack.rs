@@ -19,11 +19,10 @@ use crate::http::archives::{BadArchive, UnpackRequest, check_digests};
 use crate::http::body::request::Received;
 use crate::http::head::syntax::encoded;
 use crate::http::refusal::{HaltedArchive, Refusal};
+use crate::http::request::RequestContext;
 use crate::http::response::outcome::Outcome;
-use crate::http::service::context::RequestContext;
-use crate::http::service::operation::PutOptions;
 use crate::http::sites::siblings::value_of;
-use crate::http::values::put::receive_part;
+use crate::http::values::put::{PutOptions, receive_part};
 use crate::store::bounds::Together;
 use crate::store::{BadKey, Key, MAX_LEN, Preconditions, Published, StagingQuota, Store};
 

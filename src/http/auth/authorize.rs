@@ -5,16 +5,17 @@
 //! listed. Keys that only the execution finds, in forms and in resumed uploads, are decided there.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use hyper::Method;
 
-use crate::access::{Access, Evidence, Existing, LinkKind, Policy, Right, Subject};
+use crate::access::{Existing, LinkKind, Policy, Right};
 use crate::http::admin::Page;
-use crate::http::auth::credentials::{AuthMethod, Principal};
+use crate::http::auth::credentials::{AuthMethod, Principal, proven_subject, unauthenticated};
 use crate::http::refusal::Refusal;
-use crate::http::service::operation::{FolderMove, MoveRequest, Operation, Otherwise, PutOptions};
+use crate::http::service::operation::{Operation, Otherwise};
 use crate::http::service_config::Routes;
+use crate::http::values::moves::{FolderMove, MoveRequest};
+use crate::http::values::put::PutOptions;
 use crate::metrics::AuthResult;
 use crate::store::{self, Preconditions, WriteCondition};
 
@@ -32,24 +33,6 @@ pub fn link_kind(method: &Method) -> Option<LinkKind> {
     }
 }
 
-/// The subject that `evidence` proves now; `None` where it proves none.
-pub fn proven_subject<'p>(
-    policy: &'p Policy,
-    evidence: &Evidence,
-    by: AuthMethod,
-) -> Option<&'p Arc<Subject>> {
-    // A certificate of an expired subject is no failure: its client is anonymous.
-    let otherwise = (by == AuthMethod::Certificate).then_some(&policy.anonymous);
-    policy.prove(evidence, SystemTime::now()).or(otherwise)
-}
-
-/// The refusal of a client that has to authenticate, counted as `result`.
-pub fn unauthenticated(access: &Access, result: AuthResult) -> Refusal {
-    access.count(result);
-    let realm = access.policy().realm.clone();
-    Refusal::Unauthenticated { realm }
-}
-
 impl Principal {
     /// Narrows `operation` to what the client may do of it.
     pub fn permit(&self, operation: &mut Operation<'_>) -> Result<(), Refusal> {
@@ -58,6 +41,14 @@ impl Principal {
             Operation::Put { key, options, len } => {
                 self.permit_put(key.as_str(), options)?;
                 self.limit(options, *len)
+            }
+            Operation::CreateUpload { key, options, .. } => {
+                self.permit_put(key.as_str(), options)?;
+                match self.by {
+                    // A link is for one request.
+                    AuthMethod::Link { .. } => Err(Refusal::NotAllowed(Right::Write)),
+                    _ => Ok(()),
+                }
             }
             Operation::Delete { key, preconditions } => {
                 self.need(Right::Delete, key.as_str())?;
@@ -196,14 +187,11 @@ impl Principal {
         self.permit_if(self.may_list(page), Right::List)
     }
 
-    /// Limits an upload of `len` bytes by a signed link to the length of the link, in one request.
+    /// Limits an upload of `len` bytes by a signed link to the length of the link.
     fn limit(&self, options: &mut PutOptions, len: Option<u64>) -> Result<(), Refusal> {
         let AuthMethod::Link { max } = self.by else {
             return Ok(());
         };
-        if options.creation.is_some() {
-            return Err(Refusal::NotAllowed(Right::Write));
-        }
         options.most = max;
         match (max, len) {
             (Some(limit), Some(len)) if len > limit => Err(Refusal::TooLarge { limit }),

@@ -21,7 +21,8 @@ use base64::engine::GeneralPurpose;
 use base64::engine::general_purpose::GeneralPurposeConfig;
 use form_urlencoded::{byte_serialize, parse};
 
-use crate::access::{Access, Evidence, Source, Subject};
+use crate::access::{Access, Evidence, Policy, Source, Subject};
+use crate::metrics::AuthResult;
 use crate::store::now;
 
 /// The most of a name or a password, in bytes. Hashing a longer one takes time that its sender does not pay.
@@ -211,6 +212,24 @@ impl Principal {
             (_, Evidence::Nothing) => "nothing",
         }
     }
+}
+
+/// The subject that `evidence` proves now; `None` where it proves none.
+pub fn proven_subject<'p>(
+    policy: &'p Policy,
+    evidence: &Evidence,
+    by: AuthMethod,
+) -> Option<&'p Arc<Subject>> {
+    // A certificate of an expired subject is no failure: its client is anonymous.
+    let otherwise = (by == AuthMethod::Certificate).then_some(&policy.anonymous);
+    policy.prove(evidence, SystemTime::now()).or(otherwise)
+}
+
+/// The refusal of a client that has to authenticate, counted as `result`.
+pub fn unauthenticated(access: &Access, result: AuthResult) -> Refusal {
+    access.count(result);
+    let realm = access.policy().realm.clone();
+    Refusal::Unauthenticated { realm }
 }
 
 /// The field Authorization of a client, if it has one, to be held against the policy of a generation.

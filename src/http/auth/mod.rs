@@ -6,8 +6,6 @@
 
 pub mod authorize;
 pub mod credentials;
-pub mod share;
-pub mod sign;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,10 +14,9 @@ use std::time::{Duration, Instant, SystemTime};
 use hyper::header::{AUTHORIZATION, HeaderMap};
 
 use crate::access::{Access, CheckError, Evidence, LinkKind, LinkTerms, Policy, Source, Subject};
-use crate::http::auth::authorize::{proven_subject, unauthenticated};
 use crate::http::auth::credentials::{
     AuthCache, AuthMethod, BadLink, Credentials, NameAndPassword, Presented, Principal, SignedLink,
-    credentials,
+    credentials, proven_subject, unauthenticated,
 };
 use crate::http::head::client::Client;
 use crate::http::head::names::AuthorizationFields;

@@ -20,10 +20,9 @@ use crate::http::forms::{
     BadForm, FormPart, FormRequest, FormState, MAX_TEXT, Role, check_digests,
 };
 use crate::http::refusal::{HaltedForm, Refusal, StoredFile};
+use crate::http::request::RequestContext;
 use crate::http::response::outcome::{FormStored, Outcome};
-use crate::http::service::context::RequestContext;
-use crate::http::service::operation::PutOptions;
-use crate::http::values::put::receive_part;
+use crate::http::values::put::{PutOptions, receive_part};
 use crate::store::bounds::Together;
 use crate::store::{Key, Preconditions};
 

@@ -10,14 +10,15 @@ use sha2::{Digest as _, Sha256};
 use crate::http::auth::credentials::{AuthMethod, Principal};
 use crate::http::head::accept::takes_gzip;
 use crate::http::head::syntax::{depth, encoded, up};
-use crate::http::listing::{ListFormat, ListTarget, Query, json, text};
+use crate::http::listing::{ListFormat, ListTarget, Query, UiRequest, json, text};
 use crate::http::refusal::Refusal;
+use crate::http::request::{RequestContext, Service};
 use crate::http::response::outcome::Outcome;
-use crate::http::service::context::{RequestContext, Service};
-use crate::http::service::operation::{GetOptions, Operation, UiRequest};
+use crate::http::service::operation::Operation;
 use crate::http::ui::frame::tag;
 use crate::http::ui::{self, PageRights};
 use crate::http::values::conditional::preconditions;
+use crate::http::values::get::GetOptions;
 use crate::store::{Error, Key, Listing, Page, Prefixes, Store};
 
 /// The most items of a listing that a reactor writes itself.

@@ -9,9 +9,7 @@ use std::sync::LazyLock;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use bytes::Bytes;
-use hyper::header::{
-    CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue,
-};
+use hyper::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -21,8 +19,8 @@ use crate::http::head::syntax::{encoded, put, up};
 use crate::http::refusal::kind::{Flag, Kind};
 use crate::http::refusal::table::SIGNED_OUT;
 use crate::http::refusal::{HaltedForm, Refusal};
+use crate::http::request::{ResponseContext, close};
 use crate::http::response::remedies::describe;
-use crate::http::service::operation::ResponseContext;
 use crate::http::service_config::ServiceConfig;
 use crate::http::ui::frame::Text;
 use crate::store::Key;
@@ -174,12 +172,6 @@ pub fn empty(status: StatusCode) -> Response<Body> {
 pub fn with(mut response: Response<Body>, describe: impl FnOnce(&mut HeaderMap)) -> Response<Body> {
     describe(response.headers_mut());
     response
-}
-
-/// Ends the connection after `response`: later bytes on it cannot be trusted, or distinguished from an unread body.
-pub fn close(response: &mut Response<Body>) {
-    let close = HeaderValue::from_static("close");
-    response.headers_mut().insert(CONNECTION, close);
 }
 
 const STYLE: &str = include_str!("../ui/failure.css");

@@ -4,21 +4,24 @@
 //! cannot be read.
 
 use std::pin::pin;
+use std::sync::Arc;
 
 use crate::failpoint;
+use crate::http::admin::Admin;
 use crate::http::archives::pack::archive;
 use crate::http::archives::unpack::unpack;
 use crate::http::auth::credentials::Principal;
-use crate::http::auth::sign::sign;
 use crate::http::body::request::{Received, RequestBody};
 use crate::http::exchange::record::catch_panic_in;
 use crate::http::folders::{copy_folder, make_folder, move_folder, remove_folder};
 use crate::http::forms::perform::store_form;
 use crate::http::listing::perform::{folder_of, list, ui_page};
 use crate::http::refusal::Refusal;
+use crate::http::request::{RequestContext, attach};
 use crate::http::response::outcome::Outcome;
-use crate::http::service::context::{Answer, RequestContext, attach};
+use crate::http::service::answer::Answer;
 use crate::http::service::operation::Operation;
+use crate::http::share::sign::sign;
 use crate::http::sites::perform::site;
 use crate::http::uploads::perform::{create_upload, use_upload};
 use crate::http::values::get::get;
@@ -32,6 +35,7 @@ pub async fn perform(
     request: RequestContext,
     operation: Operation<'static>,
     body: RequestBody,
+    admin: Arc<Admin>,
 ) -> Answer {
     let (service, connection) = (&*request.service, &*request.guard.connection);
     let record = &connection.record;
@@ -50,7 +54,7 @@ pub async fn perform(
         let mut body = Received::new(body, limit, connection);
         let performed = pin!(async {
             failpoint::reach("work", &request.path);
-            execute(&request, operation, &mut body).await
+            execute(&request, operation, &mut body, &admin).await
         });
         let result = catch_panic_in(performed).await.unwrap_or_else(|_| {
             let (method, path) = (&request.method, &*request.path);
@@ -75,6 +79,7 @@ async fn execute(
     request: &RequestContext,
     mut operation: Operation<'static>,
     body: &mut Received<'_>,
+    admin: &Admin,
 ) -> Result<Outcome, Refusal> {
     let service = &*request.service;
     if !body.has_ended && operation.takes_no_body() {
@@ -98,18 +103,19 @@ async fn execute(
                 (found, _) => Ok(found),
             }
         }
-        Operation::Put {
+        Operation::Put { key, len, options } => {
+            let existing = options.existing;
+            let stored = put(request, key, len, options, body).await;
+            request.narrowed(existing, stored)
+        }
+        Operation::CreateUpload {
             key,
-            len,
-            mut options,
+            options,
+            creation,
         } => {
             let existing = options.existing;
-            let stored = if let Some(creation) = options.creation.take() {
-                Box::pin(create_upload(request, key, *creation, options, body)).await
-            } else {
-                put(request, key, len, options, body).await
-            };
-            request.narrowed(existing, stored)
+            let created = Box::pin(create_upload(request, key, *creation, options, body));
+            request.narrowed(existing, created.await)
         }
         Operation::Upload(id, asked) => Box::pin(use_upload(request, id, asked, body)).await,
         Operation::Form(form) => Box::pin(store_form(request, *form, body)).await,
@@ -147,7 +153,7 @@ async fn execute(
         Operation::Redirect(to) | Operation::SignIn(to) => Ok(Outcome::Redirect(to)),
         Operation::Options(asked) => Ok(Outcome::Options(asked)),
         Operation::Page(page, format) => {
-            let page = Box::pin(service.admin.answer(page, format)).await;
+            let page = Box::pin(admin.answer(page, format)).await;
             Ok(Outcome::Page(page))
         }
         // The service itself subscribes, where the store has a feed.

@@ -8,12 +8,12 @@ use crate::http::head::accept::codings;
 use crate::http::head::syntax::depth;
 use crate::http::listing::perform::{address, folder_of, list, opens_folder, ui_page};
 use crate::http::refusal::Refusal;
+use crate::http::request::RequestContext;
 use crate::http::response::outcome::Outcome;
-use crate::http::service::context::RequestContext;
-use crate::http::service::operation::{GetOptions, Operation, Otherwise, SiteRequest};
+use crate::http::service::operation::{Operation, Otherwise, SiteRequest};
 use crate::http::service_config::ServiceConfig;
 use crate::http::sites::siblings::CODINGS;
-use crate::http::values::get::get;
+use crate::http::values::get::{GetOptions, get};
 use crate::store::{Key, Purpose};
 
 /// The operation of a request for a folder: its index, if it is in a site and not asked for its `listing`.

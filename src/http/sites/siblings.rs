@@ -4,7 +4,7 @@
 //! it, and that one that cannot be read fails no value. The fields are those of the value itself; bytes, length, time
 //! and entity tag are the sibling's.
 
-use crate::http::service::context::RequestContext;
+use crate::http::request::RequestContext;
 use crate::http::service::operation::SiteRequest;
 use crate::http::sites::Sites;
 use crate::http::values::representation::RepresentedValue;

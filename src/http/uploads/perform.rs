@@ -7,15 +7,14 @@
 use crate::access::Right;
 use crate::http::body::request::Received;
 use crate::http::refusal::{Refusal, UploadState};
+use crate::http::request::{RequestContext, Service};
 use crate::http::response::outcome::Outcome;
-use crate::http::service::context::{RequestContext, Service};
-use crate::http::service::operation::PutOptions;
 use crate::http::uploads::state::address;
 use crate::http::uploads::{
     UploadCreation, UploadPart, UploadRequest, kept_headers, resumption_supported,
 };
 use crate::http::values::content_names::named_sha256;
-use crate::http::values::put::{compare, count_upload, put, verify};
+use crate::http::values::put::{PutOptions, compare, count_upload, permit_now, put, verify};
 use crate::store::{self, Digests, Error, Key, Resumable, UploadId, check};
 
 /// Performs a PUT that creates an upload.
@@ -212,7 +211,7 @@ async fn publish_file(
     } else {
         let headers = kept_headers(&upload.fields().await?);
         let mut options = PutOptions::of(&headers, &request.service.config)?;
-        request.permit_put(&key, &mut options)?;
+        permit_now(request, &key, &mut options)?;
         let expected = options.expected.and(of_value)?;
         (options, expected)
     };

@@ -13,15 +13,27 @@ use crate::http::body::sources::Encoded;
 use crate::http::head::accept::takes_gzip;
 use crate::http::head::range::ranges;
 use crate::http::refusal::Refusal;
+use crate::http::request::{RequestContext, Service};
 use crate::http::response::outcome::Outcome;
-use crate::http::service::context::{RequestContext, Service};
-use crate::http::service::operation::{GetOptions, SiteRequest};
+use crate::http::service::operation::SiteRequest;
 use crate::http::service_config::ServiceConfig;
 use crate::http::sites::siblings::sibling;
 use crate::http::values::conditional::{Selection, if_range, preconditions};
 use crate::http::values::digest_fields::{Algorithm, field, want};
 use crate::http::values::representation::{MIN_COMPRESSED, RepresentedValue, ValueResponse};
-use crate::store::{CONTENDED, Current, Found, Key, Purpose, TRIES, Verdict};
+use crate::store::{CONTENDED, Current, Found, Key, Preconditions, Purpose, TRIES, Verdict};
+
+/// The options of a GET: preconditions, ranges, a digest, a coding.
+#[derive(Debug)]
+pub struct GetOptions {
+    pub preconditions: Option<Preconditions>,
+    /// Range and If-Range, of a GET: the one method that has ranges (RFC 9110, section 14.2).
+    pub ranges: HeaderMap,
+    pub digest: Option<Algorithm>,
+    pub takes_gzip: bool,
+    /// The query, which a browser that is led to a folder keeps.
+    pub query: Option<Box<str>>,
+}
 
 impl GetOptions {
     pub fn of(head: &Parts, config: &ServiceConfig) -> Self {

@@ -20,9 +20,9 @@ use tokio::time::Interval;
 use crate::http::body::response::Body;
 use crate::http::exchange::RequestGuard;
 use crate::http::piece::Piece;
+use crate::http::request::{ResponseContext, Service, attach};
 use crate::http::response::outcome::Outcome;
-use crate::http::service::context::{Service, attach};
-use crate::http::service::operation::ResponseContext;
+use crate::http::response::render;
 use crate::http::watch::feed::{Event, Permission, Subscription, heartbeat};
 use crate::http::watch::request::{WatchRequest, WatchTransport};
 
@@ -49,12 +49,12 @@ pub fn subscribe(
             // The send buffer of a subscriber is small, too small for the responses to other requests.
             connection.close_after_response();
             let outcome = Outcome::Subscribed(Box::pin(Events::new(subscription)));
-            let mut response = service.render(Ok(outcome), context);
+            let mut response = render(Ok(outcome), context, &service.config);
             attach(&mut response, guard);
             (response, None)
         }
         WatchTransport::WebSocket(accept) => {
-            let mut response = service.render(Ok(Outcome::Upgraded(accept)), context);
+            let mut response = render(Ok(Outcome::Upgraded(accept)), context, &service.config);
             let status = response.status().as_u16();
             connection.record.answered(status, response.headers_mut());
             let session = Session::new(subscription, guard);

@@ -1,10 +1,9 @@
 //! The doing of a MOVE or COPY, by the store. Reads no field and no body, and decides no status.
 
 use crate::http::refusal::Refusal;
+use crate::http::request::{RequestContext, Service};
 use crate::http::response::outcome::{Outcome, RelocatedValue};
-use crate::http::service::context::{RequestContext, Service};
-use crate::http::service::operation::MoveRequest;
-use crate::http::values::moves::EXISTS;
+use crate::http::values::moves::{EXISTS, MoveRequest};
 use crate::http::values::put::verify;
 use crate::store::{
     CONTENDED, Digest, Digests, Preconditions, Purpose, Relocated, Relocation, TRIES, UploadHead,

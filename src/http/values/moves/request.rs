@@ -14,11 +14,14 @@ use crate::http::head::client::Client;
 use crate::http::head::path::{check_depth, folder, key};
 use crate::http::head::syntax::only;
 use crate::http::refusal::Refusal;
-use crate::http::service::operation::{FolderMove, MoveRequest, Operation, PutOptions};
+use crate::http::service::operation::Operation;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::content_names::named_sha256;
-use crate::http::values::moves::{FIELD, QUERY, SAME, WITHIN, elsewhere, mixed, no_destination};
+use crate::http::values::moves::{
+    FIELD, FolderMove, MoveRequest, QUERY, SAME, WITHIN, elsewhere, mixed, no_destination,
+};
+use crate::http::values::put::PutOptions;
 use crate::store::{BadKey, DELETE_AFTER, DELETE_AT, Key, Preconditions};
 
 const DESTINATION: HeaderName = HeaderName::from_static("destination");

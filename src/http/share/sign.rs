@@ -8,10 +8,10 @@ use std::time::{Duration, SystemTime};
 
 use crate::access::{LinkKind, LinkTerms, Policy, Subject};
 use crate::http::auth::credentials::{Principal, SignedLink};
-use crate::http::auth::share::{BadShare, ShareRequest, lasts};
 use crate::http::head::syntax::encoded;
 use crate::http::refusal::Refusal;
 use crate::http::response::outcome::Outcome;
+use crate::http::share::{BadShare, ShareRequest, lasts};
 use crate::store::second;
 
 /// Makes the link that was `asked` for by the client `principal`, if it has the rights to it.
