@@ -5,20 +5,26 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 
 use futures_util::future::join_all;
+use hyper::StatusCode;
 
+use crate::http::audit::AuditEvent;
 use crate::http::auth::credentials::Principal;
 use crate::http::head::path::check_depth;
-use crate::http::refusal::{FolderWork, Refusal};
+use crate::http::refusal::common::NO_SUCH_FOLDER;
+use crate::http::refusal::kind::Kind;
+use crate::http::refusal::{Done, Refusal, Work};
 use crate::http::request::{RequestContext, Service};
 use crate::http::response::outcome::{CopiedFolder, Outcome};
 use crate::http::service_config::ServiceConfig;
-use crate::http::sites::siblings::value_of;
 use crate::http::values::content_names::are_alike;
 use crate::http::values::moves::perform::relocate;
 use crate::http::values::moves::{FolderMove, KEPT, MoveRequest, OTHER_RULES, TAKEN};
+use crate::http::values::siblings::value_of;
 use crate::store::{
     Error, Key, ListedValue, Preconditions, Purpose, StagingQuota, ValuesBelow, WriteCondition,
 };
+
+const NEEDS_DEPTH: &Kind = &Kind::new(StatusCode::CONFLICT, "needs-depth");
 
 /// Values that are copied at once: few, so that they leave disk threads to others.
 const COPIED_AT_ONCE: usize = 8;
@@ -50,16 +56,21 @@ pub async fn remove_folder(
         permitted.map_err(|why| refused.set(Some(why))).is_ok()
     };
     let removed = store.remove_folder(*reactor, folder.clone(), is_deep, may_go_on);
-    let mut removed = Box::new(removed.await?.ok_or(Refusal::NoSuchFolder)?);
+    let mut removed = Box::new(removed.await?.ok_or(NO_SUCH_FOLDER)?);
     let failure = removed.failure.take().map(Refusal::from);
     match failure.or_else(|| refused.take()) {
         Some(why) => {
-            let done = FolderWork::Removed(removed.removed, removed.folders);
-            Err(Refusal::OfFolder(Box::new(why), done))
+            let mut done = Done::of(Work::Removal);
+            done.values = Some(removed.removed);
+            if removed.removed + removed.folders > 0 {
+                done.events.push(AuditEvent::Changed(None));
+            }
+            Err(why.after(done))
         }
-        None if !is_deep => Err(Refusal::NeedsDepth {
-            values: removed.met,
-        }),
+        None if !is_deep => Err(NEEDS_DEPTH.because(format!(
+            "this removes the folder and the {} values below it: repeat it with Depth: infinity",
+            removed.met
+        ))),
         None => Ok(Outcome::FolderRemoved(removed)),
     }
 }
@@ -88,7 +99,7 @@ pub async fn move_folder(service: &Service, asked: FolderMove) -> Result<Outcome
     match store.move_folder(asked.from, asked.to.clone()).await {
         Err(Error::NameTaken(what)) => {
             let kind = if asked.overwrites { TAKEN } else { KEPT };
-            Err(kind.because(format_args!(
+            Err(kind.because(format!(
                 "{what} has the name of the destination: the move of a folder neither replaces nor merges"
             )))
         }
@@ -118,7 +129,7 @@ pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<
         }
     }
     if values == 0 && !store.has_folder(&asked.from).await? {
-        return Err(Refusal::NoSuchFolder);
+        return Err(NO_SUCH_FOLDER);
     }
     store.check_folder(&asked.to).await?;
     if let Some(plan) = plan
@@ -129,12 +140,15 @@ pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<
             plan.spare(found.values.iter().map(|(key, _)| key));
         }
     }
-    let mut made = CopiedFolder::default();
-    let met = match copy_all(request, &asked, &mut made).await {
+    let (mut made, mut first) = (CopiedFolder::default(), Vec::new());
+    let met = match copy_all(request, &asked, &mut made, &mut first).await {
         Ok(met) => met,
         Err(why) => {
-            let done = FolderWork::Copied(made.copied);
-            return Err(Refusal::OfFolder(Box::new(why), done));
+            return Err(why.after(Done {
+                values: Some(made.copied),
+                keys: first,
+                ..Done::of(Work::Copy)
+            }));
         }
     };
     // What was there at first, and not when it had its turn.
@@ -145,11 +159,13 @@ pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<
     Ok(Outcome::FolderCopied(Box::new(made)))
 }
 
-/// Copies the values below the folder, and notes in `made` what came of it. The number of values that it has met.
+/// Copies the values below the folder, and notes in `made` what came of it, and in `first` the keys of the first
+/// copies. The number of values that it has met.
 async fn copy_all(
     request: &RequestContext,
     asked: &FolderMove,
     made: &mut CopiedFolder,
+    first: &mut Vec<Key<'static>>,
 ) -> Result<u64, Refusal> {
     let Service {
         store,
@@ -179,9 +195,14 @@ async fn copy_all(
             let mut failure = Ok(());
             for ((key, _), outcome) in some.iter().zip(join_all(copies).await) {
                 match outcome {
-                    Ok(Outcome::Relocated(_)) => made.copied += 1,
+                    Ok(Outcome::Relocated(copy)) => {
+                        made.copied += 1;
+                        if first.len() < Done::MOST_NAMED {
+                            first.push(copy.key);
+                        }
+                    }
                     Ok(_) => made.stays.add(key.as_str().to_owned(), GONE.to_owned()),
-                    Err(why) if why.kind(config.compat).status.is_client_error() => {
+                    Err(why) if why.kind.shown(config.compat).status.is_client_error() => {
                         request.audit_refused(key, &why);
                         made.stays.add(key.as_str().to_owned(), why.to_string());
                     }
@@ -201,17 +222,17 @@ fn some_at_once<'l>(
     service: &Service,
     asked: &FolderMove,
 ) -> Vec<&'l Listed> {
-    let (store, sites) = (&service.store, &service.config.sites);
+    let (store, config) = (&service.store, &service.config);
     let mut left = store.quota().map_or(0, StagingQuota::most_at_once);
     let (mut some, mut waiting) = (Vec::new(), 0);
     let mut before: Vec<Key<'_>> = Vec::new();
     while some.len() < COPIED_AT_ONCE
         && let Some((key, value)) = rest.get(waiting)
     {
-        if !sites.is_empty()
+        if !config.sites.is_empty()
             && let Ok(to) = asked.to(key.as_str())
         {
-            let waits = value_of(&to, sites).is_some_and(|value| before.contains(&value));
+            let waits = value_of(&to, config).is_some_and(|value| before.contains(&value));
             before.push(to);
             if waits {
                 waiting += 1;

@@ -10,6 +10,7 @@
 
 mod admin;
 mod archives;
+mod audit;
 mod auth;
 mod body;
 mod exchange;

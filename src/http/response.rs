@@ -4,9 +4,9 @@
 //! Statuses stand here, in the [table of refusals](crate::http::refusal), and in [`encode`](crate::http::head::encode)
 //! alone.
 
+pub mod options;
 pub mod outcome;
 pub mod plain;
-mod remedies;
 
 use hyper::body::Body as _;
 use hyper::header::{
@@ -25,10 +25,11 @@ use crate::http::forms;
 use crate::http::head::syntax::{encoded, put};
 use crate::http::listing;
 use crate::http::refusal::Refusal;
+use crate::http::refusal::common::NO_SUCH_KEY;
 use crate::http::request::ResponseContext;
+use crate::http::response::options::{OptionsRequest, Target};
 use crate::http::response::outcome::{FormStored, Outcome};
 use crate::http::response::plain::{empty, plain, refuse, unstored, with};
-use crate::http::service::operation::{OptionsRequest, Target};
 use crate::http::service_config::ServiceConfig;
 use crate::http::ui;
 use crate::http::uploads;
@@ -88,7 +89,7 @@ fn respond(outcome: Outcome, context: &ResponseContext, config: &ServiceConfig) 
         Outcome::Discarded | Outcome::Deleted => empty(S::OK),
         Outcome::FolderRemoved(removed) => of_folder(&removed, &removed.stays),
         Outcome::FolderCopied(copied) => of_folder(&copied, &copied.stays),
-        Outcome::NoValue => refuse(&Refusal::NoSuchKey, context, config),
+        Outcome::NoValue => refuse(&NO_SUCH_KEY, context, config),
         Outcome::Listed {
             text,
             format,

@@ -25,7 +25,7 @@ use crate::access::Access;
 use crate::failpoint;
 use crate::http::admin::Admin;
 use crate::http::auth::credentials::Principal;
-use crate::http::auth::{Guard, Identified};
+use crate::http::auth::{CHECKS_BUSY, Guard, Identified};
 use crate::http::body::request::{RequestBody, content_length};
 use crate::http::body::response::Body;
 use crate::http::exchange::record::{Panicked, catch_panic};
@@ -178,7 +178,7 @@ impl Dispatcher {
                     let (proven, compute) = (&guard.connection.proven, service.store.compute());
                     let principal = match &service.guard {
                         Some(of) => of.check(*unchecked, proven, compute).await,
-                        None => Err(Refusal::ChecksBusy),
+                        None => Err(CHECKS_BUSY),
                     };
                     let begun = catch_panic(|| {
                         let request = RequestHead::new(&head, &body, client, &service.config);

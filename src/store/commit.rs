@@ -288,7 +288,7 @@ pub fn delete(
         Err(Errno::NOENT | Errno::ISDIR) => return Ok(false),
         Err(errno) => return Err(unpublished(key, "unlink", errno)),
     }
-    let account = writer.account().filter(|_| is_for_room);
+    let account = writer.account.as_ref().filter(|_| is_for_room);
     if !account.is_some_and(|account| account.keeps_folder(key)) {
         writer.dir().leave_folder(key.folder(), Some(folder));
     }

@@ -74,7 +74,6 @@ const BOTH_WAYS: &str = "
     http::listing <-> http::response
     http::listing <-> http::service
     http::listing <-> http::ui
-    http::response <-> http::service
     http::response <-> http::uploads
     http::response <-> http::values
     http::response <-> http::watch
@@ -82,7 +81,6 @@ const BOTH_WAYS: &str = "
     http::service <-> http::values
     http::service_config <-> http::sites
     http::service_config <-> http::values
-    http::sites <-> http::values
 ";
 
 #[test]

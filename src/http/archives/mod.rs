@@ -98,7 +98,7 @@ impl From<BadArchive> for Refusal {
             BadArchive::Coding => COMPRESSED,
             BadArchive::Field(_) | BadArchive::Tar(_) | BadArchive::Kind(_) => BAD_ARCHIVE,
         };
-        kind.because(why)
+        kind.because(why.to_string())
     }
 }
 

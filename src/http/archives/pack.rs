@@ -24,6 +24,7 @@ use crate::http::auth::credentials::Principal;
 use crate::http::body::{Content, Pieces};
 use crate::http::piece::Piece;
 use crate::http::refusal::Refusal;
+use crate::http::refusal::common::NO_SUCH_FOLDER;
 use crate::http::request::{RequestContext, Service};
 use crate::http::response::outcome::Outcome;
 use crate::http::values::representation::validators;
@@ -48,7 +49,7 @@ pub async fn archive(request: &RequestContext, asked: ArchiveRequest) -> Result<
     } = asked;
     let (folder, selects) = (page.prefix.clone(), selected.is_some());
     if !selects && !Box::pin(is_there(&request.service, &page)).await? {
-        return Err(Refusal::NoSuchFolder);
+        return Err(NO_SUCH_FOLDER);
     }
     let (sender, mut pieces) = channel(1);
     let packer = Packer {

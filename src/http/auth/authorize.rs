@@ -6,18 +6,25 @@
 
 use std::sync::Arc;
 
-use hyper::Method;
+use hyper::{Method, StatusCode};
 
 use crate::access::{Existing, LinkKind, Policy, Right};
 use crate::http::admin::Page;
 use crate::http::auth::credentials::{AuthMethod, Principal, proven_subject, unauthenticated};
 use crate::http::refusal::Refusal;
+use crate::http::refusal::common::too_large;
+use crate::http::refusal::kind::{Flag, Kind};
 use crate::http::service::operation::{Operation, Otherwise};
 use crate::http::service_config::Routes;
 use crate::http::values::moves::{FolderMove, MoveRequest};
 use crate::http::values::put::PutOptions;
 use crate::metrics::AuthResult;
 use crate::store::{self, Preconditions, WriteCondition};
+
+const NOT_ALLOWED: &Kind = &Kind::new(StatusCode::FORBIDDEN, "not-allowed").flags(&[Flag::Audited]);
+const EXISTS: &Kind = &Kind::new(StatusCode::CONFLICT, "exists").flags(&[Flag::Audited]);
+const EXISTS_412: &Kind =
+    &Kind::new(StatusCode::PRECONDITION_FAILED, "exists").flags(&[Flag::Audited]);
 
 /// True for a page that needs no right: monitors of a server have no secret.
 pub fn is_open(page: Option<Page>, routes: Routes) -> bool {
@@ -33,6 +40,12 @@ pub fn link_kind(method: &Method) -> Option<LinkKind> {
     }
 }
 
+/// The refusal of a client without this right.
+fn not_allowed(right: Right) -> Refusal {
+    let right = right.name();
+    NOT_ALLOWED.because(format!("not allowed: this needs the right to {right} here"))
+}
+
 impl Principal {
     /// Narrows `operation` to what the client may do of it.
     pub fn permit(&self, operation: &mut Operation<'_>) -> Result<(), Refusal> {
@@ -46,7 +59,7 @@ impl Principal {
                 self.permit_put(key.as_str(), options)?;
                 match self.by {
                     // A link is for one request.
-                    AuthMethod::Link { .. } => Err(Refusal::NotAllowed(Right::Write)),
+                    AuthMethod::Link { .. } => Err(not_allowed(Right::Write)),
                     _ => Ok(()),
                 }
             }
@@ -194,7 +207,7 @@ impl Principal {
         };
         options.most = max;
         match (max, len) {
-            (Some(limit), Some(len)) if len > limit => Err(Refusal::TooLarge { limit }),
+            (Some(limit), Some(len)) if len > limit => Err(too_large(limit)),
             _ => Ok(()),
         }
     }
@@ -219,7 +232,11 @@ impl Principal {
             return self.deny(Right::Write);
         }
         self.access.count(AuthResult::NotAllowed);
-        Refusal::Exists(existing)
+        let kind = match existing {
+            Existing::Precondition => EXISTS_412,
+            _ => EXISTS,
+        };
+        kind.because("the key has a value: to replace it needs the right to write here")
     }
 
     /// The refusal of a client without this right; an anonymous one is asked to authenticate.
@@ -228,6 +245,6 @@ impl Principal {
             return unauthenticated(&self.access, AuthResult::Missing);
         }
         self.access.count(AuthResult::NotAllowed);
-        Refusal::NotAllowed(right)
+        not_allowed(right)
     }
 }

@@ -20,6 +20,7 @@ use base64::Engine as _;
 use base64::engine::GeneralPurpose;
 use base64::engine::general_purpose::GeneralPurposeConfig;
 use form_urlencoded::{byte_serialize, parse};
+use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 
 use crate::access::{Access, Evidence, Policy, Source, Subject};
 use crate::metrics::AuthResult;
@@ -124,11 +125,13 @@ pub enum BadLink {
     Invalid,
 }
 
+const UNAUTHENTICATED: &Kind =
+    &Kind::new(StatusCode::UNAUTHORIZED, "unauthenticated").flags(&[Flag::Audited]);
 const BAD_LINK: &Kind = &Kind::new(StatusCode::FORBIDDEN, "bad-link").flags(&[Flag::Audited]);
 
 impl From<BadLink> for Refusal {
     fn from(why: BadLink) -> Self {
-        BAD_LINK.because(why)
+        BAD_LINK.because(why.to_string())
     }
 }
 
@@ -228,8 +231,17 @@ pub fn proven_subject<'p>(
 /// The refusal of a client that has to authenticate, counted as `result`.
 pub fn unauthenticated(access: &Access, result: AuthResult) -> Refusal {
     access.count(result);
-    let realm = access.policy().realm.clone();
-    Refusal::Unauthenticated { realm }
+    let policy = access.policy();
+    let mut refusal = UNAUTHENTICATED
+        .because("authentication required: send a valid token, or name and password");
+    // The schemes (RFC 9110, section 11.6.1). The realm is printable, and holds no quote.
+    for (scheme, rest) in [("Basic", ", charset=\"UTF-8\""), ("Bearer", "")] {
+        let challenge = format!("{scheme} realm=\"{}\"{rest}", policy.realm);
+        if let Ok(challenge) = HeaderValue::try_from(challenge) {
+            refusal = refusal.with(WWW_AUTHENTICATE, challenge);
+        }
+    }
+    refusal
 }
 
 /// The field Authorization of a client, if it has one, to be held against the policy of a generation.

@@ -15,11 +15,13 @@ use futures_util::Stream;
 use futures_util::stream::poll_fn;
 use multer::{Field, Multipart};
 
+use crate::http::audit::AuditEvent;
 use crate::http::body::request::Received;
 use crate::http::forms::{
-    BadForm, FormPart, FormRequest, FormState, MAX_TEXT, Role, check_digests,
+    BadForm, FormPart, FormRequest, FormState, MAX_TEXT, Role, StoredFile, check_digests,
 };
-use crate::http::refusal::{HaltedForm, Refusal, StoredFile};
+use crate::http::head::path::path_of;
+use crate::http::refusal::{Done, Refusal, Work};
 use crate::http::request::RequestContext;
 use crate::http::response::outcome::{FormStored, Outcome};
 use crate::http::values::put::{PutOptions, receive_part};
@@ -68,12 +70,17 @@ pub async fn store_form(
             files: upload.stored,
             wants_page: form.wants_page,
         })),
-        Err(why) => Err(Refusal::OfForm(Box::new(HaltedForm {
-            folder,
-            file: upload.file,
-            stored: upload.stored,
-            why,
-        }))),
+        Err(why) => {
+            let is_there = |file: &&StoredFile| file.published.is_some();
+            let there = upload.stored.iter().filter(is_there);
+            let events = there.map(|file| AuditEvent::Changed(Some(path_of(&file.key))));
+            Err(why.after(Done {
+                at: upload.file.map(|file| file.as_str().to_owned()),
+                events: events.collect(),
+                keys: upload.stored.into_iter().map(|file| file.key).collect(),
+                ..Done::of(Work::Form(folder))
+            }))
+        }
     }
 }
 

@@ -182,7 +182,7 @@ const BAD_QUERY: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-query");
 
 impl From<BadQuery> for Refusal {
     fn from(why: BadQuery) -> Self {
-        BAD_QUERY.because(why)
+        BAD_QUERY.because(why.to_string())
     }
 }
 

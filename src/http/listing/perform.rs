@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use hyper::StatusCode;
 use hyper::http::request::Parts;
 use sha2::{Digest as _, Sha256};
 
@@ -12,6 +13,7 @@ use crate::http::head::accept::takes_gzip;
 use crate::http::head::syntax::{depth, encoded, up};
 use crate::http::listing::{ListFormat, ListTarget, Query, UiRequest, json, text};
 use crate::http::refusal::Refusal;
+use crate::http::refusal::kind::Kind;
 use crate::http::request::{RequestContext, Service};
 use crate::http::response::outcome::Outcome;
 use crate::http::service::operation::Operation;
@@ -20,6 +22,13 @@ use crate::http::ui::{self, PageRights};
 use crate::http::values::conditional::preconditions;
 use crate::http::values::get::GetOptions;
 use crate::store::{Error, Key, Listing, Page, Prefixes, Store};
+
+/// The challenge with which a browser forgets a password: it names a scheme that browsers neither answer nor ask for.
+const SIGNED_OUT: Refusal = Refusal::new(
+    &Kind::new(StatusCode::UNAUTHORIZED, "signed-out")
+        .fields(&[("www-authenticate", "Bearer realm=\"signed out\"")]),
+    "you are signed out",
+);
 
 /// The most items of a listing that a reactor writes itself.
 const WRITTEN_AT_ONCE: usize = 50;
@@ -69,7 +78,7 @@ pub fn opens_folder(head: &Parts) -> bool {
 pub fn session(head: &Parts) -> Option<Result<Operation<'static>, Refusal>> {
     let mut query = form_urlencoded::parse(head.uri.query()?.as_bytes());
     match query.next()? {
-        (name, _) if name == "sign-out" => Some(Err(Refusal::SignedOut)),
+        (name, _) if name == "sign-out" => Some(Err(SIGNED_OUT)),
         (name, folder) if name == "sign-in" => {
             // A name of no folder leads to the root.
             let is_folder = folder.ends_with('/') && Key::new(format!("{folder}k")).is_ok();

@@ -2,6 +2,7 @@
 //! imports this, and it imports none.
 
 pub mod audit;
+mod log;
 pub mod service;
 
 use std::rc::Rc;
@@ -10,12 +11,14 @@ use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{Method, Response};
 
 use crate::access::Existing;
+use crate::http::audit::AuditEvent;
 use crate::http::auth::credentials::Principal;
 use crate::http::body::response::Body;
 use crate::http::exchange::RequestGuard;
-use crate::http::exchange::request_log::AuditEvent;
 use crate::http::head::client::Client;
+use crate::http::head::path::path_of;
 use crate::http::refusal::Refusal;
+use crate::http::refusal::common::PRECONDITION;
 use crate::http::refusal::kind::Flag;
 use crate::metrics::ReactorCounters;
 use crate::store::{Key, Uploader};
@@ -95,7 +98,7 @@ impl RequestContext {
     /// Writes to the audit log that the value of `key` was stored, one of many that the request brings.
     pub fn audit_changed(&self, key: &Key<'_>) {
         if self.service.config.logs.audit {
-            let event = AuditEvent::Changed(Some(audit::path(key)));
+            let event = AuditEvent::Changed(Some(path_of(key)));
             self.guard.connection.record.audit_now(event);
         }
     }
@@ -103,9 +106,8 @@ impl RequestContext {
     /// Writes to the audit log that the client was refused, if it was, what the request would do with the value of
     /// `key`, one of many.
     pub fn audit_refused(&self, key: &Key<'_>, why: &Refusal) {
-        let kind = why.kind(self.service.config.compat);
-        if kind.has(Flag::Audited) {
-            let event = AuditEvent::Refused(kind.name, Some(audit::path(key)));
+        if why.kind.has(Flag::Audited) {
+            let event = AuditEvent::Refused(why.name(), Some(path_of(key)));
             self.guard.connection.record.audit_now(event);
         }
     }
@@ -118,7 +120,7 @@ impl RequestContext {
         stored: Result<T, Refusal>,
     ) -> Result<T, Refusal> {
         stored.map_err(|why| match (why, self.principal(), existing) {
-            (Refusal::Precondition, Some(client), Some(existing)) => {
+            (why, Some(client), Some(existing)) if why.kind == PRECONDITION.kind => {
                 client.deny_replacing(existing)
             }
             (why, ..) => why,

@@ -1,15 +1,12 @@
-//! What every request of a reactor is performed with, and the lines of the log about requests and their failures.
-//!
-//! Any client can cause lines of the log, with or without an access log: they go through a [`Throttle`]. Reads no
-//! header but those that the logs have, and decides no status.
+//! What every request of a reactor is performed with, and its entry in the logs. Reads no header but those that the
+//! logs have, and decides no status.
 
 use std::sync::Arc;
 
-use hyper::Method;
 use hyper::header::HeaderMap;
 use hyper::http::request::Parts;
+use hyper::{Method, StatusCode};
 use tokio::sync::Semaphore;
-use tracing::field::display;
 
 use crate::http::auth::Guard;
 use crate::http::auth::credentials::Principal;
@@ -17,13 +14,15 @@ use crate::http::exchange::ConnectionState;
 use crate::http::exchange::request_log::{
     Audit, IdGenerator, LogEntry, Timing, logged_fields, protocol,
 };
-use crate::http::head::client::{Client, Peer};
+use crate::http::head::client::Client;
 use crate::http::refusal::Refusal;
-use crate::http::refusal::kind::Flag;
-use crate::http::request::{RequestContext, audit};
+use crate::http::refusal::kind::{Flag, Kind};
 use crate::http::service_config::ServiceConfig;
 use crate::log::Throttle;
-use crate::store::{Error, Store};
+use crate::store::Store;
+
+const PANICKED: &Kind = &Kind::new(StatusCode::INTERNAL_SERVER_ERROR, "internal")
+    .flags(&[Flag::Closes, Flag::OfUnknownResult]);
 
 /// What every request of one reactor is performed with.
 pub struct Service {
@@ -41,92 +40,6 @@ pub struct Service {
 }
 
 impl Service {
-    /// The error of a body that ends before its end for the reason `why`: the logs have that, and the client no more
-    /// than that it broke off.
-    pub fn broke_off(&self, why: Refusal, connection: &ConnectionState) -> Error {
-        self.log_refusal(&why, None, None);
-        let (events, _) = audit::of_refusal(&why, &self.config);
-        let audit = |event| connection.record.audit_now(event);
-        events.into_iter().for_each(audit);
-        match why {
-            Refusal::Store(error) => error,
-            _ => Error::Incomplete,
-        }
-    }
-
-    /// Logs a refusal of a host or an origin, which an option can allow, and a failure of the store with the cause,
-    /// which the client does not get.
-    pub fn log_refusal(
-        &self,
-        refusal: &Refusal,
-        peer: Option<Peer>,
-        request: Option<&RequestContext>,
-    ) {
-        let message = "refused a host or an origin";
-        match refusal.reason() {
-            Refusal::Store(error) => self.log_failure(error, request),
-            cause if cause.kind(self.config.compat).has(Flag::Logged) => {
-                if let Some(left_out) = self.throttle.pass(message) {
-                    let peer = peer.map(display);
-                    tracing::warn!(peer, %cause, left_out, "{message}");
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Logs a failure of the store, at most one of a kind in a second.
-    pub fn log_failure(&self, error: &Error, request: Option<&RequestContext>) {
-        let message = match error {
-            Error::Unsynced(why) => return self.log_failure(why, request),
-            Error::Failed { .. } | Error::BadGateway { .. } => "the store failed",
-            Error::Refused { .. } => "the store refuses requests",
-            Error::Unreachable { .. } => "the store cannot be reached",
-            Error::Busy { .. } | Error::TimedOut | Error::OutcomeUnknown { .. } => {
-                "no answer of the store"
-            }
-            Error::Truncated => "a read failed",
-            Error::NoSpace { .. } | Error::Counting | Error::Exhausted { .. } | Error::TooLarge => {
-                "out of resources"
-            }
-            Error::Forbidden { .. } => "the file system denies access",
-            // The store itself logs once that its directory has gone, or is read-only.
-            Error::Displaced { .. }
-            | Error::ReadOnly
-            | Error::Occupied(_)
-            | Error::NameTaken(_)
-            | Error::FolderKept
-            | Error::NoParent(_)
-            | Error::NoFolder
-            | Error::Precondition
-            | Error::HalfMoved(..)
-            | Error::NotSupported { .. }
-            | Error::BadKey(_)
-            | Error::Incomplete => return,
-        };
-        let Some(left_out) = self.throttle.pass(message) else {
-            return;
-        };
-        match error {
-            Error::Failed { doing, source } => {
-                tracing::error!(doing, cause = %source, left_out, "{message}");
-            }
-            Error::Forbidden { doing, source } => {
-                tracing::warn!(doing, cause = %source, left_out, "{message}");
-            }
-            Error::Refused(said) | Error::BadGateway(said) => {
-                tracing::error!(%said, left_out, "{message}");
-            }
-            Error::Unreachable(said) => tracing::warn!(%said, left_out, "{message}"),
-            error => {
-                let peer = request.map(|request| display(&request.client.peer));
-                let key = request.map(|request| &*request.path);
-                let size = request.and_then(|request| request.size);
-                tracing::warn!(%error, peer, key, size, left_out, "{message}");
-            }
-        }
-    }
-
     /// The entry of a request in the logs; there is no `head` where it could not be understood.
     pub fn log_entry(
         &self,
@@ -177,6 +90,6 @@ impl Service {
         tracing::error!(request_id, peer = %client.peer, %method, key = path, "a request panicked");
         connection.counters().panics.add(1);
         connection.leave_unread();
-        Refusal::Panicked
+        PANICKED.because("the server failed on this request; its log says more")
     }
 }

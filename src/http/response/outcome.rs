@@ -7,10 +7,11 @@ use serde::Serialize;
 use crate::http::admin;
 use crate::http::archives::ArchiveFormat;
 use crate::http::body::Pieces;
+use crate::http::forms::StoredFile;
 use crate::http::listing::ListFormat;
-use crate::http::refusal::{StoredFile, UploadState};
-use crate::http::service::operation::OptionsRequest;
+use crate::http::response::options::OptionsRequest;
 use crate::http::ui::Document;
+use crate::http::uploads::state::UploadState;
 use crate::http::values::representation::ValueResponse;
 use crate::store::{Key, Published, RemovedFolder, Stays};
 

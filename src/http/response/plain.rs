@@ -4,25 +4,30 @@
 //!
 //! The page holds no script. Its links are relative: a proxy may serve this server below a path.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use bytes::Bytes;
-use hyper::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::http::body::response::Body;
 use crate::http::head::syntax::{encoded, put, up};
-use crate::http::refusal::kind::{Flag, Kind};
-use crate::http::refusal::table::SIGNED_OUT;
-use crate::http::refusal::{HaltedForm, Refusal};
+use crate::http::refusal::common::TOO_LARGE;
+use crate::http::refusal::failures::NAME_TAKEN;
+use crate::http::refusal::kind::Flag;
+use crate::http::refusal::{Done, Refusal, Work};
 use crate::http::request::{ResponseContext, close};
-use crate::http::response::remedies::describe;
+use crate::http::response::options::Target;
 use crate::http::service_config::ServiceConfig;
 use crate::http::ui::frame::Text;
+use crate::http::uploads;
 use crate::store::Key;
 
 /// The media type of a line for people.
@@ -30,24 +35,27 @@ pub const TEXT: &str = "text/plain; charset=utf-8";
 
 /// A problem of RFC 9457; docs/http.md lists the names.
 #[derive(Serialize)]
-struct Problem {
+struct Problem<'a> {
     r#type: String,
     title: &'static str,
     status: u16,
     detail: String,
     #[serde(flatten)]
-    offsets: Option<Offsets>,
-    /// The keys of a form that were stored before.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    stored: Vec<String>,
+    members: Option<&'a BTreeMap<&'static str, u64>>,
+    #[serde(flatten)]
+    done: Option<Told>,
 }
 
-/// The members of the problem of a mismatching offset (draft-ietf-httpbis-resumable-upload, "Mismatching Offset").
+/// The members of a problem that say what was done before.
 #[derive(Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct Offsets {
-    expected_offset: u64,
-    provided_offset: u64,
+struct Told {
+    /// The paths of the values, or of the first ones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stored: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    values: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
 }
 
 /// The response to a refused request, in the form that the context asks for.
@@ -56,42 +64,52 @@ pub fn refuse(
     context: &ResponseContext,
     config: &ServiceConfig,
 ) -> Response<Body> {
-    let kind = refusal.kind(config.compat);
+    let kind = refusal.kind.shown(config.compat);
     if kind.has(Flag::Empty) {
         return empty(kind.status);
     }
     let mut response = if kind.has(Flag::OfStore) && context.of_store && !context.problem {
         store_error(kind.status, refusal)
     } else {
-        problem(kind, refusal, context)
+        problem(kind.status, refusal, context)
     };
     if kind.has(Flag::Closes) {
         close(&mut response);
     }
-    describe(refusal, response.headers_mut(), config);
+    let headers = response.headers_mut();
+    for &(name, value) in kind.fields {
+        let name = HeaderName::from_static(name);
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    if kind == NAME_TAKEN {
+        let methods = Target::Existing.methods(config);
+        headers.insert(ALLOW, HeaderValue::from_static(methods));
+    }
+    if kind == TOO_LARGE && config.announces_uploads() {
+        uploads::add_limit(headers, config);
+    }
+    if let Some(more) = refusal.besides() {
+        headers.extend(more.fields.clone());
+    }
     response
 }
 
 /// A name that is a URI is the type itself.
-fn problem(kind: Kind, refusal: &Refusal, context: &ResponseContext) -> Response<Body> {
-    let Kind { status, name, .. } = kind;
-    let form = match refusal {
-        Refusal::OfForm(halted) => Some(&**halted),
-        _ => None,
-    };
+fn problem(status: StatusCode, refusal: &Refusal, context: &ResponseContext) -> Response<Body> {
     if let Some(depth) = context.page {
-        let page = failure(status.as_u16(), name, &refusal.to_string(), depth, form);
-        let response = error(status, "text/html; charset=utf-8", page);
+        let response = error(
+            status,
+            "text/html; charset=utf-8",
+            page(status, refusal, depth),
+        );
         return with(response, |headers| {
             put(headers, CONTENT_SECURITY_POLICY, FAILURE_POLICY.clone());
         });
     }
-    let stored = form.map_or(&[][..], |form| &form.stored);
-    let stored: Vec<_> = stored.iter().map(|file| path(&file.key)).collect();
-    let why = form.map_or_else(|| refusal.to_string(), |form| progress(form, &stored));
     if !context.problem {
-        return error(status, TEXT, why);
+        return error(status, TEXT, line(refusal));
     }
+    let name = refusal.name();
     let prefix = if name.starts_with("https:") {
         ""
     } else {
@@ -101,15 +119,13 @@ fn problem(kind: Kind, refusal: &Refusal, context: &ResponseContext) -> Response
         r#type: format!("{prefix}{name}"),
         title: status.canonical_reason().unwrap_or_default(),
         status: status.as_u16(),
-        detail: why,
-        offsets: match *refusal.reason() {
-            Refusal::MismatchingOffset { expected, provided } => Some(Offsets {
-                expected_offset: expected,
-                provided_offset: provided,
-            }),
-            _ => None,
-        },
-        stored,
+        detail: line(refusal),
+        members: refusal.besides().map(|more| &more.members),
+        done: refusal.done().map(|done| Told {
+            stored: paths(done),
+            values: done.values,
+            bytes: done.bytes,
+        }),
     };
     let json = serde_json::to_string(&problem).unwrap_or_default();
     error(status, "application/problem+json", json)
@@ -127,20 +143,27 @@ fn error(status: StatusCode, media_type: &'static str, text: String) -> Response
     unstored(status, media_type, text + "\n")
 }
 
-/// The line about a form that ended early: the file that was not stored, the reason, and the files that were `stored`
-/// before.
-fn progress(form: &HaltedForm, stored: &[String]) -> String {
-    let file = form.file.as_ref().map(|key| format!("{}: ", path(key)));
-    let (file, why) = (file.unwrap_or_default(), &form.why);
-    match stored {
-        [] => format!("{file}{why}; nothing was stored before"),
-        stored => format!("{file}{why}; stored before: {}", stored.join(", ")),
-    }
+/// The line for programs and people: what failed, the reason, and what was done before.
+fn line(refusal: &Refusal) -> String {
+    let Some(done) = refusal.done() else {
+        return refusal.to_string();
+    };
+    let at = done.at.as_ref().map(|at| format!("{}: ", encoded(at)));
+    let (values, bytes) = (done.values.unwrap_or(0), done.bytes.unwrap_or(0));
+    let before = match (&done.work, &*paths(done)) {
+        (Work::Form(_), []) => "nothing was stored before".to_owned(),
+        (Work::Form(_), paths) => format!("stored before: {}", paths.join(", ")),
+        (Work::Archive, _) => format!("values stored before: {values} ({bytes} bytes)"),
+        (Work::Copy, _) => format!("{values} values were copied before"),
+        (Work::Removal, _) => format!("{values} values were removed before"),
+    };
+    format!("{}{refusal}; {before}", at.unwrap_or_default())
 }
 
-/// The key as it is written in a path.
-fn path(key: &Key<'_>) -> String {
-    encoded(key.as_str()).to_string()
+/// The keys of values as they are written in a path.
+fn paths(done: &Done) -> Vec<String> {
+    let keys = done.keys.iter();
+    keys.map(|key| encoded(key.as_str()).to_string()).collect()
 }
 
 /// A response of this media type that no cache stores: caches may keep some errors, 404 among them, and guess for how
@@ -184,14 +207,17 @@ static FAILURE_POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// The page of the problem with this `name`, of which programs get the line `why`: for a target that is `depth` folders
-/// below the root.
-fn failure(status: u16, name: &str, why: &str, depth: usize, form: Option<&HaltedForm>) -> String {
-    let file = form.and_then(|form| form.file.as_ref()).map(Key::as_str);
-    let (title, advice) = words(status, name, why, file);
+/// The page of a `refusal`: for a target that is `depth` folders below the root.
+fn page(status: StatusCode, refusal: &Refusal, depth: usize) -> String {
+    let status = status.as_u16();
+    let form = refusal.done().and_then(|done| match &done.work {
+        Work::Form(folder) => Some((&**folder, done)),
+        _ => None,
+    });
+    let (title, advice) = words(status, refusal, form.map(|(_, done)| done));
     let (title, advice) = (Text(&title), Text(&advice));
-    let stored = form.map_or_else(String::new, stored_files);
-    let links = links(status, depth, form);
+    let stored = form.map_or_else(String::new, |(_, done)| stored_files(&done.keys));
+    let links = links(status, depth, form.map(|(folder, _)| folder));
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -202,10 +228,11 @@ fn failure(status: u16, name: &str, why: &str, depth: usize, form: Option<&Halte
 }
 
 /// The title, which says what failed, and the advice.
-fn words(status: u16, name: &str, why: &str, file: Option<&str>) -> (String, String) {
+fn words(status: u16, refusal: &Refusal, form: Option<&Done>) -> (String, String) {
+    let file = form.and_then(|done| done.at.as_deref());
     let both = |title: &str, advice: &str| (title.to_owned(), advice.to_owned());
     match (status, file) {
-        (401, _) if name == SIGNED_OUT => both(
+        (401, _) if refusal.name() == "signed-out" => both(
             "You are signed out",
             "If you still see your name on the page, this browser keeps the password until it is closed.",
         ),
@@ -219,12 +246,13 @@ fn words(status: u16, name: &str, why: &str, file: Option<&str>) -> (String, Str
             "It was not replaced. To replace it, tick \u{201c}Replace what is there\u{201d} and send the files again.".to_owned(),
         ),
         (412, None) => both("It has changed meanwhile", "Look at what is there now, and try again."),
-        (status, _) => both(general(status), &sentence(why)),
+        (status, _) if form.is_some() => both(general(status), &sentence(&refusal.text)),
+        (status, _) => both(general(status), &sentence(&line(refusal))),
     }
 }
 
-/// The folder, all files, and where it helps, a way to sign in.
-fn links(status: u16, depth: usize, form: Option<&HaltedForm>) -> String {
+/// The folder, all files, and where it helps, a way to sign in. The `folder` is that of a form.
+fn links(status: u16, depth: usize, folder: Option<&str>) -> String {
     let root = match up(depth) {
         root if root.is_empty() => "./".to_owned(),
         root => root,
@@ -236,12 +264,9 @@ fn links(status: u16, depth: usize, form: Option<&HaltedForm>) -> String {
     if status == 401 {
         link(&format!("{root}?sign-in"), "Sign in");
     }
-    match form {
-        Some(form) if !form.folder.is_empty() => {
-            link(
-                &format!("{root}{}", encoded(&form.folder)),
-                "Back to the folder",
-            );
+    match folder {
+        Some(folder) if !folder.is_empty() => {
+            link(&format!("{root}{}", encoded(folder)), "Back to the folder");
         }
         None if depth > 0 => link("./", "Back to the folder"),
         _ => {}
@@ -251,8 +276,8 @@ fn links(status: u16, depth: usize, form: Option<&HaltedForm>) -> String {
 }
 
 /// The sentence about the files of a form that were stored.
-fn stored_files(form: &HaltedForm) -> String {
-    let stored: Vec<&str> = form.stored.iter().map(|file| file.key.as_str()).collect();
+fn stored_files(keys: &[Key<'_>]) -> String {
+    let stored: Vec<&str> = keys.iter().map(Key::as_str).collect();
     match &*stored {
         [] => "<p>Nothing was uploaded before it.</p>\n".to_owned(),
         stored => format!("<p>Uploaded before it: {}.</p>\n", Text(&stored.join(", "))),
@@ -282,9 +307,12 @@ fn sentence(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::http::refusal::StoredFile;
+    use crate::http::refusal::common::PRECONDITION;
+    use crate::http::refusal::kind::Kind;
     use crate::http::response::plain::*;
     use data_server_testing::HtmlPage;
+
+    const WHY: Refusal = Refusal::new(&Kind::new(StatusCode::IM_A_TEAPOT, "x"), "why");
 
     fn links(page: &HtmlPage) -> Vec<(String, String)> {
         let links = page.named("a");
@@ -330,11 +358,13 @@ mod tests {
                 &[("./", "All files")],
             ),
         ] {
-            let page = HtmlPage::parse(failure(status, "x", "why", depth, None).as_bytes());
+            let status = StatusCode::from_u16(status).unwrap();
+            let page = HtmlPage::parse(page(status, &WHY, depth).as_bytes());
             assert_eq!(page.named("h1").next().unwrap().text, title);
             assert_eq!(links(&page), pairs(ways));
         }
-        let page = failure(403, "x", "not allowed: it takes <b>", 0, None);
+        let refusal = WHY.kind.because("not allowed: it takes <b>");
+        let page = page(StatusCode::FORBIDDEN, &refusal, 0);
         assert!(
             page.contains("<p>Not allowed: it takes &lt;b&gt;.</p>"),
             "{page}"
@@ -343,16 +373,12 @@ mod tests {
 
     #[test]
     fn a_form_says_which_file_is_in_the_way_and_leads_to_its_folder() {
-        let form = HaltedForm {
-            folder: "a/b&/".to_owned(),
-            file: Key::new("a/<b>").ok(),
-            stored: vec![StoredFile {
-                key: Key::new("a/x y").expect("a key"),
-                published: None,
-            }],
-            why: Refusal::Precondition,
-        };
-        let text = failure(412, "x", "", 1, Some(&form));
+        let refusal = PRECONDITION.after(Done {
+            at: Some("a/<b>".to_owned()),
+            keys: vec![Key::new("a/x y").expect("a key")],
+            ..Done::of(Work::Form("a/b&/".to_owned()))
+        });
+        let text = page(StatusCode::PRECONDITION_FAILED, &refusal, 1);
         let page = HtmlPage::parse(text.as_bytes());
         assert_eq!(
             page.named("h1").next().unwrap().text,
@@ -361,5 +387,57 @@ mod tests {
         assert!(text.contains("Uploaded before it: a/x y."), "{text}");
         let ways = [("../a/b%26/", "Back to the folder"), ("../", "All files")];
         assert_eq!(links(&page), pairs(&ways));
+    }
+
+    #[test]
+    fn what_was_done_before_is_one_line_and_a_few_members() {
+        let key = |name: &str| Key::new(name.to_owned()).expect("a key");
+        let done = |work, at: Option<&str>, keys: &[&str]| Done {
+            at: at.map(str::to_owned),
+            values: (!matches!(work, Work::Form(_))).then_some(2),
+            bytes: (work == Work::Archive).then_some(3),
+            keys: keys.iter().copied().map(key).collect(),
+            ..Done::of(work)
+        };
+        let form = || Work::Form(String::new());
+        for (done, expected, members) in [
+            (
+                done(form(), None, &[]),
+                "why; nothing was stored before",
+                "",
+            ),
+            (
+                done(form(), Some("a b"), &["x y", "z"]),
+                "a%20b: why; stored before: x%20y, z",
+                ",\"stored\":[\"x%20y\",\"z\"]",
+            ),
+            (
+                done(Work::Archive, Some("d/a"), &["b"]),
+                "d/a: why; values stored before: 2 (3 bytes)",
+                ",\"stored\":[\"b\"],\"values\":2,\"bytes\":3",
+            ),
+            (
+                done(Work::Copy, None, &["b"]),
+                "why; 2 values were copied before",
+                ",\"stored\":[\"b\"],\"values\":2",
+            ),
+            (
+                done(Work::Removal, None, &[]),
+                "why; 2 values were removed before",
+                ",\"values\":2",
+            ),
+        ] {
+            let refusal = WHY.after(done);
+            assert_eq!(line(&refusal), expected);
+            let context = ResponseContext {
+                problem: true,
+                ..ResponseContext::default()
+            };
+            let mut response = problem(StatusCode::CONFLICT, &refusal, &context);
+            let json = response.body_mut().take_short().expect("a short body");
+            let json = String::from_utf8(json.to_vec()).expect("text");
+            let end = format!("\"detail\":\"{expected}\"{members}}}\n");
+            assert!(json.ends_with(&end), "{json} {end}");
+        }
     }
 }

@@ -45,7 +45,7 @@ impl Service {
             result = result.map_err(Refusal::of_late_body);
         }
         if self.config.logs.audit {
-            let events = audit::events(&result, &self.config);
+            let events = audit::events(&result);
             connection.record.set_audit(events);
         }
         if let Err(refusal) = &result {

@@ -6,6 +6,8 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use hyper::StatusCode;
+
 use crate::failpoint;
 use crate::http::admin::Admin;
 use crate::http::archives::pack::archive;
@@ -17,6 +19,7 @@ use crate::http::folders::{copy_folder, make_folder, move_folder, remove_folder}
 use crate::http::forms::perform::store_form;
 use crate::http::listing::perform::{folder_of, list, ui_page};
 use crate::http::refusal::Refusal;
+use crate::http::refusal::kind::Kind;
 use crate::http::request::{RequestContext, attach};
 use crate::http::response::outcome::Outcome;
 use crate::http::service::answer::Answer;
@@ -29,6 +32,8 @@ use crate::http::values::moves::perform::relocate;
 use crate::http::values::put::put;
 use crate::http::watch::feed::NO_WATCH;
 use crate::store::{Error, Key, Purpose};
+
+const WITH_BODY: &Kind = &Kind::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "folder-with-body");
 
 /// The response to a request, once it is performed.
 pub async fn perform(
@@ -169,7 +174,7 @@ async fn pass_over(
 ) -> Result<(), Refusal> {
     let has_body = body.ignore().await?;
     if has_body && matches!(operation, Operation::MakeFolder(_)) {
-        return Err(Refusal::FolderWithBody);
+        return Err(WITH_BODY.because("a folder is made without a body: MKCOL takes none"));
     }
     let permit = |client: &Principal| client.permit(operation);
     request.permitted_now(permit).map(drop)

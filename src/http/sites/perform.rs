@@ -12,8 +12,8 @@ use crate::http::request::RequestContext;
 use crate::http::response::outcome::Outcome;
 use crate::http::service::operation::{Operation, Otherwise, SiteRequest};
 use crate::http::service_config::ServiceConfig;
-use crate::http::sites::siblings::CODINGS;
 use crate::http::values::get::{GetOptions, get};
+use crate::http::values::siblings::CODINGS;
 use crate::store::{Key, Purpose};
 
 /// The operation of a request for a folder: its index, if it is in a site and not asked for its `listing`.
@@ -75,7 +75,13 @@ pub async fn site(request: &RequestContext, asked: SiteRequest) -> Result<Outcom
     let service = &*request.service;
     let is_index = matches!(asked.otherwise, Otherwise::Listing(_));
     if !is_index || request.may_read(&asked.key) {
-        let mut found = get(request, &asked.key, Some(&asked.options), Some(&asked)).await?;
+        let mut found = get(
+            request,
+            &asked.key,
+            Some(&asked.options),
+            Some(&asked.codings),
+        )
+        .await?;
         if let Outcome::Value(response) = &mut found
             && is_index
         {

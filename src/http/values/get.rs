@@ -5,22 +5,24 @@
 
 use std::sync::Arc;
 
-use hyper::Method;
-use hyper::header::{HeaderMap, IF_RANGE, RANGE};
+use hyper::header::{CONTENT_RANGE, HeaderMap, IF_RANGE, RANGE};
 use hyper::http::request::Parts;
+use hyper::{Method, StatusCode};
 
 use crate::http::body::sources::Encoded;
 use crate::http::head::accept::takes_gzip;
-use crate::http::head::range::ranges;
+use crate::http::head::range::{ranges, unsatisfied};
+use crate::http::head::syntax::put;
 use crate::http::refusal::Refusal;
+use crate::http::refusal::common::PRECONDITION;
+use crate::http::refusal::kind::Kind;
 use crate::http::request::{RequestContext, Service};
 use crate::http::response::outcome::Outcome;
-use crate::http::service::operation::SiteRequest;
 use crate::http::service_config::ServiceConfig;
-use crate::http::sites::siblings::sibling;
 use crate::http::values::conditional::{Selection, if_range, preconditions};
 use crate::http::values::digest_fields::{Algorithm, field, want};
 use crate::http::values::representation::{MIN_COMPRESSED, RepresentedValue, ValueResponse};
+use crate::http::values::siblings::sibling;
 use crate::store::{CONTENDED, Current, Found, Key, Preconditions, Purpose, TRIES, Verdict};
 
 /// The options of a GET: preconditions, ranges, a digest, a coding.
@@ -34,6 +36,8 @@ pub struct GetOptions {
     /// The query, which a browser that is led to a folder keeps.
     pub query: Option<Box<str>>,
 }
+
+const UNSATISFIABLE: &Kind = &Kind::new(StatusCode::RANGE_NOT_SATISFIABLE, "range-not-satisfiable");
 
 impl GetOptions {
     pub fn of(head: &Parts, config: &ServiceConfig) -> Self {
@@ -78,7 +82,7 @@ impl GetOptions {
         }
         if let Some(preconditions) = &self.preconditions {
             match preconditions.for_read(Some(current)) {
-                Verdict::Failed => return Err(Refusal::Precondition),
+                Verdict::Failed => return Err(PRECONDITION),
                 Verdict::NotModified(etag) => return Ok(Selection::NotModified(etag.to_owned())),
                 Verdict::Proceed => {}
             }
@@ -105,7 +109,7 @@ impl GetOptions {
             return Ok(Selection::Whole);
         };
         match parts.len() {
-            0 => Err(Refusal::Unsatisfiable { len }),
+            0 => Err(unsatisfiable(len)),
             1 => Ok(Selection::Part(parts.remove(0))),
             _ if are_worth_it(&parts) => Ok(Selection::Parts(parts)),
             _ => Ok(Selection::Whole),
@@ -113,16 +117,24 @@ impl GetOptions {
     }
 }
 
-/// Answers the value of `key`, for a `site` maybe by a sibling. A HEAD is answered without asking an S3 store for the
-/// value itself.
+#[cold]
+fn unsatisfiable(len: u64) -> Refusal {
+    let why = format!("no range lies within the value ({len} bytes)");
+    let mut refusal = UNSATISFIABLE.because(why);
+    put(&mut refusal.more().fields, CONTENT_RANGE, unsatisfied(len));
+    refusal
+}
+
+/// Answers the value of `key`; in a site, maybe by a sibling in one of these `codings`. A HEAD is answered without
+/// asking an S3 store for the value itself.
 pub async fn get(
     request: &RequestContext,
     key: &Key<'_>,
     options: Option<&GetOptions>,
-    site: Option<&SiteRequest>,
+    codings: Option<&[usize]>,
 ) -> Result<Outcome, Refusal> {
     let (service, is_head) = (&*request.service, request.is_head());
-    let all = !is_head && site.is_none() && options.is_none_or(GetOptions::want_all);
+    let all = !is_head && codings.is_none() && options.is_none_or(GetOptions::want_all);
     for _ in 0..TRIES {
         let Some(value) = service
             .store
@@ -132,15 +144,15 @@ pub async fn get(
             return Ok(Outcome::NoValue);
         };
         let mut value = RepresentedValue::new(value, key, &service.config);
-        if let Some(site) = site
-            && let Some(coded) = Box::pin(sibling(request, site, &value)).await
+        if let Some(codings) = codings
+            && let Some(coded) = Box::pin(sibling(request, key, codings, &value)).await
         {
             value = coded;
         }
         let mut response = found(service, value, options)?;
         let value = &mut response.value;
         // No store sends several ranges. The links of a page lead nowhere at the store.
-        if site.is_none()
+        if codings.is_none()
             && let Selection::Whole | Selection::Part(_) = response.selection
             && let Some(to) = value.found.link(is_head)?
         {

@@ -106,7 +106,7 @@ impl From<BadWatchRequest> for Refusal {
             BadWatchRequest::WebSocketVersion => VERSION,
             BadWatchRequest::ForeignOrigin(_) => FOREIGN,
         };
-        kind.because(why)
+        kind.because(why.to_string())
     }
 }
 

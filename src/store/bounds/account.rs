@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use parking_lot::Mutex;
 use rustix::io::retry_on_intr;
 
-use super::ledger::{Largest, State, scopes};
+use super::ledger::{Largest, Round, State, scopes};
 use super::rule::{Bound, Full, Total};
 use super::uses::Uses;
 use super::value::Value;
@@ -74,6 +74,7 @@ pub struct Account {
     pub(super) state: Mutex<State>,
     /// The scopes that evictions for the disk take from.
     pub(super) largest: Mutex<Largest>,
+    pub(super) last_round: Mutex<Option<Round>>,
     /// Held while a folder gets its other name, on the disk and here; and by the index while it looks at a name or
     /// forgets some.
     pub(super) renaming: Mutex<()>,
@@ -104,6 +105,7 @@ impl Account {
             state: Mutex::new(State::new(bounds.len(), remembered)),
             bounds,
             largest: Mutex::default(),
+            last_round: Mutex::default(),
             renaming: Mutex::default(),
             is_whole: AtomicBool::new(false),
         })

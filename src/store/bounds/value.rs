@@ -174,10 +174,7 @@ impl Value {
     }
 
     pub(super) fn total(&self) -> Total {
-        Total {
-            bytes: self.bytes(),
-            keys: 1,
-        }
+        Total::one(self.bytes())
     }
 
     /// How long it is since it was written, in milliseconds.

@@ -32,13 +32,8 @@ pub trait Files {
     fn stage(&self, change: &mut ChangeRequest, plan: Plan) -> Result<(), Error>;
     /// Applies `change`. Returns false if its key no longer has the value that `plan` replaces.
     fn make(&self, change: &mut ChangeRequest, plan: Plan) -> Result<bool, Error>;
-    /// Decides `change` by the files alone, and applies it as [`Self::make`] does. If it lacks room, calls `make_room`
-    /// once, and decides again.
-    fn make_at_once(
-        &self,
-        change: &mut ChangeRequest,
-        make_room: &mut dyn FnMut(&ChangeRequest) -> bool,
-    ) -> MadeAtOnce;
+    /// Decides `change` by the files alone, and applies it as [`Self::make`] does.
+    fn make_at_once(&self, change: &mut ChangeRequest) -> Made;
     /// Returns the removals that make room for `change`: an empty list while earlier removals are being applied that
     /// make it, and `None` if no value is left that may be evicted.
     fn evictions(&self, _change: &ChangeRequest) -> Option<Vec<ChangeRequest>> {
@@ -61,9 +56,8 @@ pub trait Files {
     }
 }
 
-/// The result of a change that was decided and applied in one step: its plan and whether that was applied, or `None`
-/// where the change would do nothing.
-pub type MadeAtOnce = Result<Option<(Plan, Result<bool, Error>)>, Error>;
+/// The plan of a change and whether that was applied; `None` where the change would do nothing.
+pub type Made = Result<Option<(Plan, bool)>, Error>;
 
 /// The decision about a change.
 pub enum Decision {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use super::super::journal::FrameBuilder;
 use super::change::{AppliedChange, Change, ChangeRequest};
-use super::decide::{Decision, Files, decide, is_blocked, removals, survive};
+use super::decide::{Decision, Files, Made, decide, is_blocked, removals, survive};
 use super::pending::Pending;
 use crate::value::{Error, Meta};
 
@@ -141,29 +141,11 @@ impl Undecided {
                     survive(|| files.make(&mut change, plan))
                 });
                 self.pending.finish(&change);
-                made.map(|is_made| (plan, is_made))
+                made.map(|is_made| Some((plan, is_made)))
             }
         };
         let record = entry.record.map(|record| first + u64::from(record));
-        match made {
-            Ok((plan, true)) => {
-                let is_large = change.is_large();
-                done.push(change.made(plan, is_large));
-            }
-            Ok((_, false)) => {
-                files.withdraw(&mut change, None);
-                change.cancels = record.or(change.cancels);
-                self.decide_anew(change);
-            }
-            Err(error) => {
-                files.withdraw(&mut change, Some(&error));
-                if record.is_none() {
-                    return done.push(change.answered(Err(error)));
-                }
-                (change.cancels, change.failure) = (record, Some(Box::new(error)));
-                self.again.push_back(change);
-            }
-        }
+        self.end(files, change, record, made, done);
     }
 
     /// Decides `change` by the files alone, and makes it. Where it lacks room, or a value that has ended is in its way,
@@ -174,52 +156,49 @@ impl Undecided {
         mut change: ChangeRequest,
         done: &mut Vec<AppliedChange>,
     ) {
-        loop {
-            let mut make_room =
-                |change: &ChangeRequest| self.remove(files, files.evictions(change), done);
-            let made = survive(|| files.make_at_once(&mut change, &mut make_room));
-            let error = match made {
-                Ok(Some((plan, Ok(true)))) => return done.push(change.made(plan, true)),
-                Ok(Some((_, Ok(false)))) => {
-                    files.withdraw(&mut change, None);
-                    change.tries += 1;
-                    continue;
-                }
-                Ok(None) => {
-                    files.withdraw(&mut change, None);
-                    return done.push(change.answered(Ok(None)));
-                }
-                Ok(Some((_, Err(error)))) => {
-                    files.withdraw(&mut change, None);
-                    error
-                }
-                Err(error) => error,
+        for _ in 0..2 {
+            let made = survive(|| files.make_at_once(&mut change));
+            let failed = made.as_ref().err();
+            let Some(removals) = failed.and_then(|error| removals(files, &mut change, error))
+            else {
+                return self.end(files, change, None, made, done);
             };
-            let before = removals(files, &mut change, &error);
-            if self.remove(files, before, done) {
-                return self.again.push_back(change);
+            self.waits_for_others |= removals.is_empty();
+            for removal in removals {
+                self.make_at_once(files, removal, done);
             }
-            files.withdraw(&mut change, Some(&error));
-            return done.push(change.answered(Err(error)));
+            files.evicted();
         }
+        self.again.push_back(change);
     }
 
-    /// Makes these removals for another change; false where none helps it.
-    fn remove(
+    /// Adds the answer to `change`, of which `made` came, to `done`, unless that comes later; `record` is the number of
+    /// its record, if the journal has one.
+    fn end(
         &mut self,
         files: &impl Files,
-        removals: Option<Vec<ChangeRequest>>,
+        mut change: ChangeRequest,
+        record: Option<u64>,
+        made: Made,
         done: &mut Vec<AppliedChange>,
-    ) -> bool {
-        let Some(removals) = removals else {
-            return false;
-        };
-        self.waits_for_others |= removals.is_empty();
-        for removal in removals {
-            self.make_at_once(files, removal, done);
+    ) {
+        if let Ok(Some((plan, true))) = made {
+            // The record of a change syncs its name too, but for a large value.
+            let syncs = record.is_none() || change.is_large();
+            return done.push(change.made(plan, syncs));
         }
-        files.evicted();
-        true
+        files.withdraw(&mut change, made.as_ref().err());
+        match made {
+            Ok(Some(_)) => {
+                change.cancels = record.or(change.cancels);
+                self.decide_anew(change);
+            }
+            Err(error) if record.is_some() => {
+                (change.cancels, change.failure) = (record, Some(Box::new(error)));
+                self.again.push_back(change);
+            }
+            made => done.push(change.answered(made.map(|_| None))),
+        }
     }
 
     /// The answer to a `change` of a folder, of which `outcome` came; `None` where it is made once a value that has

@@ -1,6 +1,7 @@
 //! The doing of a MOVE or COPY, by the store. Reads no field and no body, and decides no status.
 
 use crate::http::refusal::Refusal;
+use crate::http::refusal::common::{PRECONDITION, too_large};
 use crate::http::request::{RequestContext, Service};
 use crate::http::response::outcome::{Outcome, RelocatedValue};
 use crate::http::values::moves::{EXISTS, MoveRequest};
@@ -27,10 +28,10 @@ pub async fn relocate(
             .as_ref()
             .is_some_and(|it| !found.allows(it))
         {
-            return Err(Refusal::Precondition);
+            return Err(PRECONDITION);
         }
         if found.len() > limit {
-            return Err(Refusal::TooLarge { limit });
+            return Err(too_large(limit));
         }
         if asked.options.expected.sha256.is_some() {
             let Some(Digest::Sha256(sha256)) = store.digest(&found, false).await? else {
@@ -59,7 +60,7 @@ pub async fn relocate(
         let is_create =
             || of_destination.and_then(Preconditions::exact) == Some(WriteCondition::Create);
         let relocated = relocated.map_err(|why| match why {
-            Refusal::Precondition if is_create() => {
+            why if why.kind == PRECONDITION.kind && is_create() => {
                 EXISTS.because("the destination has a value, which is not to be replaced")
             }
             why => why,
