@@ -6,22 +6,25 @@ use std::collections::VecDeque;
 
 use futures_util::future::join_all;
 use hyper::StatusCode;
+use serde::Serialize;
 
 use crate::http::audit::AuditEvent;
 use crate::http::auth::credentials::Principal;
-use crate::http::head::path::check_depth;
+use crate::http::head::path::{check_depth, path_of};
 use crate::http::refusal::common::NO_SUCH_FOLDER;
 use crate::http::refusal::kind::Kind;
 use crate::http::refusal::{Done, Refusal, Work};
 use crate::http::request::{RequestContext, Service};
-use crate::http::response::outcome::{CopiedFolder, Outcome};
+use crate::http::response::{JSON, Reply, empty, unstored};
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::content_names::are_alike;
 use crate::http::values::moves::perform::relocate;
-use crate::http::values::moves::{FolderMove, KEPT, MoveRequest, OTHER_RULES, TAKEN};
+use crate::http::values::moves::{FolderMove, MoveRequest};
+use crate::http::values::moves::{KEPT, OTHER_RULES, TAKEN};
 use crate::http::values::siblings::value_of;
 use crate::store::{
-    Error, Key, ListedValue, Preconditions, Purpose, StagingQuota, ValuesBelow, WriteCondition,
+    Error, Key, ListedValue, Preconditions, Purpose, StagingQuota, Stays, ValuesBelow,
+    WriteCondition,
 };
 
 const NEEDS_DEPTH: &Kind = &Kind::new(StatusCode::CONFLICT, "needs-depth");
@@ -32,13 +35,33 @@ const COPIED_AT_ONCE: usize = 8;
 /// The reason why values are not copied that were there at first.
 const GONE: &str = "gone meanwhile";
 
+/// What came of the COPY of a folder.
+#[derive(Debug, Default, Serialize)]
+struct CopiedFolder {
+    /// Values that were copied.
+    copied: u64,
+    /// Values that were not, and folders that the server may not read.
+    #[serde(flatten)]
+    stays: Stays,
+}
+
+/// The reply with a report of the removal or the copy of a folder: 409 where something stays, or was not copied.
+fn report(report: &impl Serialize, stays: &Stays) -> Reply {
+    let report = serde_json::to_string(report).unwrap_or_default() + "\n";
+    Reply::from(if stays.count == 0 {
+        unstored(StatusCode::OK, JSON, report)
+    } else {
+        unstored(StatusCode::CONFLICT, JSON, report)
+    })
+}
+
 /// A value of a page.
 type Listed = (Key<'static>, ListedValue);
 
 /// Makes `folder`.
-pub async fn make_folder(service: &Service, folder: Key<'static>) -> Result<Outcome, Refusal> {
+pub async fn make_folder(service: &Service, folder: Key<'static>) -> Result<Reply, Refusal> {
     service.store.make_folder(folder).await?;
-    Ok(Outcome::FolderMade)
+    Ok(Reply::from(empty(StatusCode::CREATED)).changed())
 }
 
 /// Removes `folder` with all that is below it, if it `is_deep`; else it only says how much that is. It ends with the
@@ -47,7 +70,7 @@ pub async fn remove_folder(
     request: &RequestContext,
     folder: Key<'static>,
     is_deep: bool,
-) -> Result<Outcome, Refusal> {
+) -> Result<Reply, Refusal> {
     let Service { store, reactor, .. } = &*request.service;
     let refused = Cell::new(None);
     let may_go_on = || {
@@ -71,12 +94,16 @@ pub async fn remove_folder(
             "this removes the folder and the {} values below it: repeat it with Depth: infinity",
             removed.met
         ))),
-        None => Ok(Outcome::FolderRemoved(removed)),
+        None => {
+            let reply = report(&removed, &removed.stays);
+            let is_change = removed.removed + removed.folders > 0;
+            Ok(if is_change { reply.changed() } else { reply })
+        }
     }
 }
 
 /// Gives the folder its other name, unless a key below it would be none there, or other rules would hold for it.
-pub async fn move_folder(service: &Service, asked: FolderMove) -> Result<Outcome, Refusal> {
+pub async fn move_folder(service: &Service, asked: FolderMove) -> Result<Reply, Refusal> {
     let (store, reactor) = (&service.store, service.reactor);
     let has_same_bounds = store.may_move_folder(&asked.from, &asked.to)?;
     if !has_same_bounds || !are_alike([&asked.from, &asked.to], &service.config) {
@@ -103,13 +130,19 @@ pub async fn move_folder(service: &Service, asked: FolderMove) -> Result<Outcome
                 "{what} has the name of the destination: the move of a folder neither replaces nor merges"
             )))
         }
-        moved => Ok(moved.map(|()| Outcome::FolderMoved(asked.to))?),
+        moved => {
+            moved?;
+            let destination = AuditEvent::Changed(Some(path_of(&asked.to) + "/"));
+            Ok(Reply::from(empty(StatusCode::CREATED))
+                .changed()
+                .told(destination))
+        }
     }
 }
 
 /// Copies the values below the folder, some at a time, after a look at the rights to all and at their names. A failure
 /// ends it; a value that is refused alone is told, and so is a folder that the server may not read.
-pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<Outcome, Refusal> {
+pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<Reply, Refusal> {
     let service = &*request.service;
     let (store, reactor) = (&service.store, service.reactor);
     let mut below = ValuesBelow::of(&asked.from);
@@ -156,7 +189,7 @@ pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<
         let name = format!("{}/", asked.from);
         made.stays.add(name, format!("{GONE}: {gone}"));
     }
-    Ok(Outcome::FolderCopied(Box::new(made)))
+    Ok(report(&made, &made.stays))
 }
 
 /// Copies the values below the folder, and notes in `made` what came of it, and in `first` the keys of the first
@@ -187,7 +220,7 @@ async fn copy_all(
             let copies = some.iter().map(async |(key, _)| {
                 let copy = copy_of(client.as_ref(), config, asked, key)?;
                 let copied = relocate(request, copy, Purpose::Scan).await?;
-                if let Outcome::Relocated(made) = &copied {
+                if let Some(made) = &copied {
                     request.audit_changed(&made.key);
                 }
                 Ok::<_, Refusal>(copied)
@@ -195,13 +228,13 @@ async fn copy_all(
             let mut failure = Ok(());
             for ((key, _), outcome) in some.iter().zip(join_all(copies).await) {
                 match outcome {
-                    Ok(Outcome::Relocated(copy)) => {
+                    Ok(Some(copy)) => {
                         made.copied += 1;
                         if first.len() < Done::MOST_NAMED {
                             first.push(copy.key);
                         }
                     }
-                    Ok(_) => made.stays.add(key.as_str().to_owned(), GONE.to_owned()),
+                    Ok(None) => made.stays.add(key.as_str().to_owned(), GONE.to_owned()),
                     Err(why) if why.kind.shown(config.compat).status.is_client_error() => {
                         request.audit_refused(key, &why);
                         made.stays.add(key.as_str().to_owned(), why.to_string());

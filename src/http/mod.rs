@@ -5,7 +5,7 @@
 //!
 //! - `service`: the path of every request; `request`: what features need of it; `head` and `body`: its parts; `piece`:
 //!   what bodies are sent in; `auth`: authentication and authorization.
-//! - `response`: from an outcome to status, headers and body; `refusal`: the table of refusals.
+//! - `response`: what a feature answers with; `refusal`: why it does not; `audit`: what the audit log is told.
 //! - `exchange`: the state of a connection, and the record of the request under way.
 
 mod admin;

@@ -5,10 +5,10 @@
 //! Decides no status and reads no header.
 
 pub mod answer;
-pub mod audit;
 pub mod execute;
 pub mod operation;
 pub mod parse;
+mod respond;
 
 use std::cell::Cell;
 use std::future::{Ready, ready};
@@ -39,13 +39,13 @@ use crate::http::head::syntax::FramingError;
 use crate::http::head::unread::OptionalFields;
 use crate::http::refusal::Refusal;
 use crate::http::request::{RequestContext, ResponseContext, Service, attach};
-use crate::http::response::outcome::Outcome;
+use crate::http::response::Reply;
 use crate::http::service::execute::perform;
 use crate::http::service::operation::Operation;
 use crate::http::service::parse::RequestHead;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::get::found;
-use crate::http::values::representation::RepresentedValue;
+use crate::http::values::representation::{RepresentedValue, answered};
 use crate::http::watch::{Session, Subscribers, subscribe};
 use crate::log::Throttle;
 use crate::store::{Found, Store};
@@ -113,8 +113,8 @@ pub fn known(response: Response<Body>) -> Responding {
 /// The protocol that follows a response, which the connection takes when hyper has sent it.
 pub type Upgrade = Cell<Option<Box<Session>>>;
 
-/// The outcome of a request that is known at once, or the operation that is left to perform.
-type Started = Result<Result<Outcome, Refusal>, Operation<'static>>;
+/// The reply to a request that is known at once, or the operation that is left to perform.
+type Started = Result<Result<Reply, Refusal>, Operation<'static>>;
 
 impl Dispatcher {
     /// The fields of requests that this configuration reads, and others do not.
@@ -288,10 +288,8 @@ impl Dispatcher {
             connection.record.set_entry(entry);
         }
         connection.leave_unread();
-        let context = ResponseContext {
-            problem: prefers_problem(&accept_fields(received)),
-            ..ResponseContext::default()
-        };
+        let mut context = ResponseContext::default();
+        context.errors.problem = prefers_problem(&accept_fields(received));
         let refused = Err(why.into());
         let mut response = service.render(refused, &context);
         attach(&mut response, guard);
@@ -329,7 +327,7 @@ fn begin(
         {
             let value = RepresentedValue::new(Found::File(value), key, &service.config);
             let found = found(service, value, options);
-            return Ok(found.map(Outcome::Value));
+            return Ok(found.map(answered));
         }
     }
     Err(operation.into_owned())

@@ -275,9 +275,7 @@ impl Directory {
     ) -> Result<Resumable, Error> {
         let writing = self.writing()?;
         self.may_begin(&key, length)?;
-        let Writing {
-            writer, uploads, ..
-        } = writing;
+        let (writer, uploads) = (&writing.writer, &writing.uploads);
         let mut room = writing.room(&key);
         loop {
             let (key, fields, uploader) = (key.clone(), fields.clone(), uploader.clone());
@@ -293,19 +291,16 @@ impl Directory {
 
     /// The key of the resumable upload `id`; `None` where there is none. A request that holds the claim goes on.
     pub fn key_of_upload(&self, id: UploadId) -> Option<Key<'static>> {
-        let upload = self.writing.as_ref()?.uploads.get(id)?;
-        Some(upload.key.clone())
+        Some(self.writing.as_ref()?.uploads.get(id)?.key.clone())
     }
 
     /// Claims the resumable upload `id`; `None` where there is none.
     pub async fn resume(&self, id: UploadId) -> Result<Option<Resumable>, Error> {
-        match &self.writing {
-            Some(writing) => {
-                let claimed = Resumable::claim(&writing.writer, &writing.uploads, id).await?;
-                Ok(claimed.map(|upload| writing.with_room(upload)))
-            }
-            None => Ok(None),
-        }
+        let Some(writing) = &self.writing else {
+            return Ok(None);
+        };
+        let claimed = Resumable::claim(&writing.writer, &writing.uploads, id).await?;
+        Ok(claimed.map(|upload| writing.with_room(upload)))
     }
 
     /// The number of unfinished resumable uploads.

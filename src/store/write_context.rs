@@ -25,7 +25,7 @@ use super::journal_state::JournalState;
 use super::location::turns;
 use super::may_end::EXPIRING;
 use super::small_file;
-use super::space::{Free, Space, Taking};
+use super::space::{Free, Space};
 use super::temp_file::{Placement, ServerDirs, TempFile};
 use crate::metrics::StoreCounters;
 use crate::transfer::{Pipes, StagingQuota};
@@ -85,25 +85,36 @@ impl WriteContext {
     }
 
     /// Lets an upload take `more` bytes of the disk, if they are free. Blocks.
-    pub fn take_space(&self, more: u64) -> Result<Taking<'_>, Error> {
+    pub fn take_space(&self, more: u64) -> Result<impl Drop + use<'_>, Error> {
         self.space.take(&self.dir().root, more)
     }
 
     /// Fails where the disk has no space for `len` bytes, and no evictions could give it. Blocks.
     pub fn may_take(&self, len: u64) -> Result<(), Error> {
+        let evictable = || {
+            self.account
+                .as_ref()
+                .map_or(0, |account| account.evictable())
+        };
+        self.lacks(len, || len, evictable).map(drop)
+    }
+
+    /// True if the disk has no space for `len` bytes, and evictions have to give some of those that are `needed`; fails
+    /// where so many as are `evictable` are too few. Blocks.
+    pub fn lacks(
+        &self,
+        len: u64,
+        needed: impl FnOnce() -> u64,
+        evictable: impl FnOnce() -> u64,
+    ) -> Result<bool, Error> {
         let full = match self.take_space(len) {
             Err(full @ Error::NoSpace(_)) => full,
-            taken => return taken.map(drop),
+            taken => return taken.map(|_| false),
         };
-        let evictable = self
-            .account
-            .as_ref()
-            .map_or(0, |account| account.evictable());
-        let free = self.free()?;
+        let (needed, free) = (needed(), self.free()?);
         let has = free.map_or(u64::MAX, Free::beyond_floor);
-        (has.saturating_add(evictable) >= len)
-            .then_some(())
-            .ok_or(full)
+        let may_have = has.saturating_add(evictable());
+        (may_have >= needed).then_some(has < needed).ok_or(full)
     }
 
     /// The free space, where the file system tells it. Blocks.

@@ -201,12 +201,7 @@ fn check_digests(fields: &HeaderMap) -> Result<(), BadArchive> {
 }
 
 /// Adds the headers of an archive of this folder: it is saved under the folder's name (RFC 6266).
-pub fn describe(
-    headers: &mut HeaderMap,
-    format: ArchiveFormat,
-    folder: &str,
-    config: &ServiceConfig,
-) {
+fn describe(headers: &mut HeaderMap, format: ArchiveFormat, folder: &str, config: &ServiceConfig) {
     let (extension, media_type) = match format {
         ArchiveFormat::Tar => ("tar", "application/x-tar"),
         ArchiveFormat::Zip => ("zip", "application/zip"),

@@ -12,6 +12,7 @@ use std::task::Poll;
 
 use futures_util::future::{FutureExt as _, LocalBoxFuture};
 use futures_util::stream::{FuturesOrdered, StreamExt as _};
+use hyper::StatusCode;
 use serde::Serialize;
 
 use crate::http::archives::tar::{Member, TarReader};
@@ -20,7 +21,7 @@ use crate::http::body::request::Received;
 use crate::http::refusal::common::{PRECONDITION, too_large};
 use crate::http::refusal::{Done, Refusal, Work};
 use crate::http::request::RequestContext;
-use crate::http::response::outcome::Outcome;
+use crate::http::response::{JSON, Reply, unstored};
 use crate::http::values::put::{PutOptions, receive_part};
 use crate::http::values::siblings::value_of;
 use crate::store::bounds::Together;
@@ -69,7 +70,7 @@ pub async fn unpack(
     request: &RequestContext,
     asked: UnpackRequest,
     body: &mut Received<'_>,
-) -> Result<Outcome, Refusal> {
+) -> Result<Reply, Refusal> {
     let mut unpacking = Unpacking {
         request,
         asked,
@@ -88,7 +89,7 @@ pub async fn unpack(
     let Some((key, why)) = halted else {
         let mut json = serde_json::to_vec(&unpacking.unpacked).unwrap_or_default();
         json.push(b'\n');
-        return Ok(Outcome::Unpacked(json));
+        return Ok(unstored(StatusCode::OK, JSON, json).into());
     };
     let Unpacked { stored, bytes, .. } = unpacking.unpacked;
     Err(why.after(Done {

@@ -373,7 +373,7 @@ struct JsonFile<'a> {
 }
 
 /// The stored files, for a program.
-pub fn json(files: &[StoredFile]) -> Vec<u8> {
+fn json(files: &[StoredFile]) -> Vec<u8> {
     let files = files.iter().map(|StoredFile { key, published }| JsonFile {
         key: key.as_str(),
         etag: published.as_ref().map(|published| &*published.etag),

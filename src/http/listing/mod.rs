@@ -10,8 +10,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use form_urlencoded::parse;
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, LINK,
-    LOCATION, VARY,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, LINK, VARY,
 };
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde::Serialize;
@@ -316,7 +315,7 @@ const NOTHING: HeaderValue = HeaderValue::from_static(
 );
 
 /// Adds the headers of a page of a listing, with the link to the `next` one.
-pub fn describe(
+fn describe(
     headers: &mut HeaderMap,
     format: ListFormat,
     next: Option<String>,
@@ -335,14 +334,6 @@ pub fn describe(
     if let Some(next) = next {
         put(headers, LINK, next);
     }
-}
-
-/// Redirects a browser to the page. No cache may keep this: other clients get an answer at the address that they asked
-/// for.
-pub fn describe_move(headers: &mut HeaderMap, to: String) {
-    put(headers, LOCATION, to);
-    headers.insert(VARY, HeaderValue::from_static("accept"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
 }
 
 #[cfg(test)]

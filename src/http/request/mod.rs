@@ -7,7 +7,7 @@ pub mod service;
 
 use std::rc::Rc;
 
-use hyper::header::{CONNECTION, HeaderValue};
+use hyper::header::HeaderValue;
 use hyper::{Method, Response};
 
 use crate::access::Existing;
@@ -20,6 +20,8 @@ use crate::http::head::path::path_of;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::PRECONDITION;
 use crate::http::refusal::kind::Flag;
+use crate::http::response::close;
+use crate::http::response::problem::ErrorForm;
 use crate::metrics::ReactorCounters;
 use crate::store::{Key, Uploader};
 
@@ -28,12 +30,7 @@ pub use service::Service;
 /// The facts about a request that its response depends on.
 #[derive(Debug, Default)]
 pub struct ResponseContext {
-    /// Errors as `application/problem+json`.
-    pub problem: bool,
-    /// Errors as a page, for a browser whose request has this depth below the root.
-    pub page: Option<usize>,
-    /// The client is of another store, and shows its user no line of text.
-    pub of_store: bool,
+    pub errors: ErrorForm,
     /// The authenticated client; `None` where there are no rules.
     pub principal: Option<Rc<Principal>>,
     /// The origin of the page that asks, if it is allowed.
@@ -137,10 +134,4 @@ pub fn attach(response: &mut Response<Body>, guard: RequestGuard) {
     let record = &guard.connection.record;
     record.answered(status, response.headers_mut());
     response.body_mut().ends(guard);
-}
-
-/// Ends the connection after `response`: later bytes on it cannot be trusted, or distinguished from an unread body.
-pub fn close(response: &mut Response<Body>) {
-    let close = HeaderValue::from_static("close");
-    response.headers_mut().insert(CONNECTION, close);
 }

@@ -31,8 +31,8 @@ use crate::http::refusal::common::{
 };
 use crate::http::refusal::kind::{Flag, Kind};
 use crate::http::request::ResponseContext;
-use crate::http::response::options::{OptionsRequest, Target};
-use crate::http::service::operation::Operation;
+use crate::http::response::problem::ErrorForm;
+use crate::http::service::operation::{Operation, OptionsRequest, Target};
 use crate::http::service_config::{Routes, ServiceConfig};
 use crate::http::share::{ShareRequest, is_share};
 use crate::http::sites::perform::get_below;
@@ -90,9 +90,11 @@ impl<'a> RequestHead<'a> {
         let Self { head, common, .. } = self;
         let has_page = || common.by_browser && !self.config.compat;
         ResponseContext {
-            problem: common.wants_problem_json && prefers_problem(&head.headers),
-            page: (has_page() && ui::is_preferred(&head.headers)).then(|| depth(self.path)),
-            of_store: common.of_store || other_store::is_signed(common.presented),
+            errors: ErrorForm {
+                problem: common.wants_problem_json && prefers_problem(&head.headers),
+                page: (has_page() && ui::is_preferred(&head.headers)).then(|| depth(self.path)),
+                of_store: common.of_store || other_store::is_signed(common.presented),
+            },
             principal: None,
             origin: self.allowed_origin(),
         }

@@ -1,4 +1,4 @@
-//! What is asked of a site: from a request to its operation, and to its outcome.
+//! What is asked of a site: from a request to its operation, and to its reply.
 //!
 //! An index, a sibling and a listing each need the client's right to them. A folder without an index has its listing.
 
@@ -6,13 +6,15 @@ use hyper::http::request::Parts;
 
 use crate::http::head::accept::codings;
 use crate::http::head::syntax::depth;
-use crate::http::listing::perform::{address, folder_of, list, opens_folder, ui_page};
+use crate::http::listing::perform::{address, folder_of, list, opens_folder, redirect, ui_page};
 use crate::http::refusal::Refusal;
+use crate::http::refusal::common::NO_SUCH_KEY;
 use crate::http::request::RequestContext;
-use crate::http::response::outcome::Outcome;
+use crate::http::response::Reply;
 use crate::http::service::operation::{Operation, Otherwise, SiteRequest};
 use crate::http::service_config::ServiceConfig;
-use crate::http::values::get::{GetOptions, get};
+use crate::http::values::get::GetOptions;
+use crate::http::values::get::{GetOutcome, get};
 use crate::http::values::siblings::CODINGS;
 use crate::store::{Key, Purpose};
 
@@ -71,26 +73,26 @@ fn asked(
 }
 
 /// Answers the value that is asked for, or what is in its place.
-pub async fn site(request: &RequestContext, asked: SiteRequest) -> Result<Outcome, Refusal> {
+pub async fn site(request: &RequestContext, asked: SiteRequest) -> Result<Reply, Refusal> {
     let service = &*request.service;
     let is_index = matches!(asked.otherwise, Otherwise::Listing(_));
     if !is_index || request.may_read(&asked.key) {
-        let mut found = get(
+        let found = get(
             request,
             &asked.key,
             Some(&asked.options),
             Some(&asked.codings),
         )
         .await?;
-        if let Outcome::Value(response) = &mut found
-            && is_index
-        {
-            response.value.vary_by_accept();
-        }
-        if !matches!(found, Outcome::NoValue) {
+        if let Some(mut found) = found {
+            if let GetOutcome::Value(response) = &mut found
+                && is_index
+            {
+                response.value.vary_by_accept();
+            }
             // Relative links of a page whose address has an encoded `/` would lead out of its folder, and maybe of the
             // site, whose writers alone are trusted with scripts.
-            return Ok(asked.plain.map_or(found, Outcome::Redirect));
+            return Ok(asked.plain.map_or_else(|| found.into(), redirect));
         }
     }
     match asked.otherwise {
@@ -101,7 +103,7 @@ pub async fn site(request: &RequestContext, asked: SiteRequest) -> Result<Outcom
             match listing {
                 Operation::List(target) => list(service, *target).await,
                 Operation::Ui(asked) => ui_page(request, *asked).await,
-                _ => Ok(Outcome::NoValue),
+                _ => Err(NO_SUCH_KEY),
             }
         }
         Otherwise::Folder {
@@ -116,12 +118,11 @@ pub async fn site(request: &RequestContext, asked: SiteRequest) -> Result<Outcom
                     .await?)
                     .is_some()
             {
-                return Ok(Outcome::Redirect(to));
+                return Ok(redirect(to));
             }
-            match by_browser {
-                Some(depth) => folder_of(request, &asked.key, depth, Some(&asked.options)).await,
-                None => Ok(Outcome::NoValue),
-            }
+            let depth = by_browser.ok_or(NO_SUCH_KEY)?;
+            let folder = folder_of(request, &asked.key, depth, Some(&asked.options)).await?;
+            folder.map(redirect).ok_or(NO_SUCH_KEY)
         }
     }
 }

@@ -274,7 +274,7 @@ fn item(headers: &HeaderMap, name: &HeaderName) -> Option<BareItem> {
 }
 
 /// Adds the fields with the state of an upload.
-pub fn describe(headers: &mut HeaderMap, state: &UploadState, config: &ServiceConfig) {
+fn describe(headers: &mut HeaderMap, state: &UploadState, config: &ServiceConfig) {
     let complete = if state.complete { "?1" } else { "?0" };
     headers.insert(UPLOAD_COMPLETE, HeaderValue::from_static(complete));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -7,12 +7,14 @@
 use hyper::StatusCode;
 
 use crate::access::Right;
+use crate::http::audit::AuditEvent;
 use crate::http::body::request::Received;
+use crate::http::head::path::path_of;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{TOO_LARGE, too_large};
 use crate::http::refusal::kind::Kind;
 use crate::http::request::{RequestContext, Service};
-use crate::http::response::outcome::Outcome;
+use crate::http::response::{Reply, empty};
 use crate::http::service_config::ServiceConfig;
 use crate::http::uploads::state::{UploadState, address};
 use crate::http::uploads::{
@@ -21,6 +23,7 @@ use crate::http::uploads::{
 };
 use crate::http::values::content_names::named_sha256;
 use crate::http::values::put::{PutOptions, compare, count_upload, permit_now, put, verify};
+use crate::http::values::representation::{describe_stored, stored};
 use crate::store::{self, Digests, Error, Key, Resumable, UploadId, check};
 
 const COMPLETE: &Kind = &Kind::new(StatusCode::CONFLICT, "upload-complete");
@@ -38,7 +41,7 @@ pub async fn create_upload(
     creation: UploadCreation,
     options: Box<PutOptions>,
     body: &mut Received<'_>,
-) -> Result<Outcome, Refusal> {
+) -> Result<Reply, Refusal> {
     let Service { config, store, .. } = &*request.service;
     let part = creation.part;
     let can_tell = creation.wants_104 && body.can_send_interim() && config.store_resumes;
@@ -64,8 +67,8 @@ pub async fn create_upload(
             complete: true,
             ..UploadState::default()
         };
-        let stored = put(request, key, part.len, options, body).await?;
-        return Ok(of_upload(stored, state));
+        let published = put(request, key, part.len, options, body).await?;
+        return Ok(stored(published).with(|headers| describe(headers, &state, config)));
     };
     if can_tell {
         let address = address(upload.announce(), creation.depth);
@@ -77,7 +80,8 @@ pub async fn create_upload(
     }
     let mut state = state(&upload);
     state.location = Some(address(upload.announce(), creation.depth));
-    Ok(of_upload(Outcome::UploadCreated, state))
+    let created = Reply::from(empty(StatusCode::CREATED));
+    Ok(created.with(|headers| describe(headers, &state, config)))
 }
 
 /// Performs a request to an upload resource.
@@ -86,7 +90,7 @@ pub async fn use_upload(
     id: UploadId,
     asked: UploadRequest,
     body: &mut Received<'_>,
-) -> Result<Outcome, Refusal> {
+) -> Result<Reply, Refusal> {
     // The client's right may have been revoked since, and another client may have the identifier. A client that is
     // refused claims nothing: the claim would end another request for the upload.
     let directory = request.service.store.resumable()?;
@@ -98,19 +102,20 @@ pub async fn use_upload(
     match asked {
         UploadRequest::Offset => {
             upload.secure().await?;
-            Ok(of_upload(Outcome::NoContent, state(&upload)))
+            Ok(goes_on(request, &upload))
         }
         UploadRequest::Append(offset, part) => {
             let of_value = append(request, &mut upload, offset, &part, body).await?;
             if !part.is_last {
-                return Ok(of_upload(Outcome::NoContent, state(&upload)));
+                return Ok(goes_on(request, &upload));
             }
             publish(request, &mut upload, None, of_value).await
         }
         UploadRequest::Cancel => {
             let key = upload.key().clone();
             upload.remove().await?;
-            Ok(Outcome::Cancelled(key))
+            let cancelled = Reply::from(empty(StatusCode::NO_CONTENT));
+            Ok(cancelled.told(AuditEvent::Changed(Some(path_of(&key)))))
         }
     }
 }
@@ -192,7 +197,7 @@ async fn publish(
     upload: &mut Resumable,
     options: Option<Box<PutOptions>>,
     of_value: Digests,
-) -> Result<Outcome, Refusal> {
+) -> Result<Reply, Refusal> {
     let offset = upload.offset();
     match upload.length() {
         None => upload.set_length(offset).await?,
@@ -209,7 +214,7 @@ async fn publish(
     state.complete = true;
     state.length = None;
     match stored {
-        Ok(stored) => Ok(of_upload(stored, state)),
+        Ok(reply) => Ok(reply.with(|headers| describe(headers, &state, &request.service.config))),
         Err(why) => {
             upload.remove().await?;
             Err(in_state(why, &state, &request.service.config))
@@ -222,7 +227,7 @@ async fn publish_file(
     upload: &Resumable,
     options: Option<Box<PutOptions>>,
     of_value: Digests,
-) -> Result<Outcome, Refusal> {
+) -> Result<Reply, Refusal> {
     let key = upload.key().clone();
     let (mut options, expected) = if let Some(options) = options {
         (*options, of_value)
@@ -240,7 +245,8 @@ async fn publish_file(
     compare(&mut value, &expected, expected.wanted()).await?;
     let published = value.publish(key.clone()).await.map_err(Refusal::from);
     let published = request.narrowed(options.existing, published)?;
-    Ok(Outcome::Completed(key, published))
+    let reply = Reply::from(empty(StatusCode::OK)).told(AuditEvent::Changed(Some(path_of(&key))));
+    Ok(reply.with(|headers| describe_stored(headers, published)))
 }
 
 /// Appends all of `body` to the file of `upload`, `len` bytes where that is known, and `room` at most. The bytes that
@@ -296,9 +302,10 @@ fn in_state(mut why: Refusal, state: &UploadState, config: &ServiceConfig) -> Re
     why
 }
 
-/// The `outcome` of a request for an upload in this `state`.
-fn of_upload(outcome: Outcome, state: UploadState) -> Outcome {
-    Outcome::Upload(Box::new(outcome), state)
+/// The reply to a request for an `upload` that is not complete.
+fn goes_on(request: &RequestContext, upload: &Resumable) -> Reply {
+    let reply = Reply::from(empty(StatusCode::NO_CONTENT));
+    reply.with(|headers| describe(headers, &state(upload), &request.service.config))
 }
 
 /// The state of `upload`, as responses report it.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use hyper::header::{CONTENT_RANGE, HeaderMap, IF_RANGE, RANGE};
+use hyper::header::{CONTENT_RANGE, HeaderMap, IF_RANGE, LOCATION, RANGE};
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
 
@@ -17,11 +17,13 @@ use crate::http::refusal::Refusal;
 use crate::http::refusal::common::PRECONDITION;
 use crate::http::refusal::kind::Kind;
 use crate::http::request::{RequestContext, Service};
-use crate::http::response::outcome::Outcome;
+use crate::http::response::{Reply, TEXT, unstored};
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::{Selection, if_range, preconditions};
 use crate::http::values::digest_fields::{Algorithm, field, want};
-use crate::http::values::representation::{MIN_COMPRESSED, RepresentedValue, ValueResponse};
+use crate::http::values::representation::{
+    MIN_COMPRESSED, RepresentedValue, ValueResponse, answered,
+};
 use crate::http::values::siblings::sibling;
 use crate::store::{CONTENDED, Current, Found, Key, Preconditions, Purpose, TRIES, Verdict};
 
@@ -117,6 +119,27 @@ impl GetOptions {
     }
 }
 
+/// What answers a GET of a key that has a value.
+pub enum GetOutcome {
+    Value(ValueResponse),
+    /// The value has this address at the store for a few minutes.
+    Elsewhere(String),
+}
+
+impl From<GetOutcome> for Reply {
+    fn from(outcome: GetOutcome) -> Self {
+        match outcome {
+            GetOutcome::Value(response) => answered(response),
+            GetOutcome::Elsewhere(to) => {
+                // For a client that does not follow.
+                let text = "the value is at the address in Location, for a few minutes\n";
+                let response = unstored(StatusCode::TEMPORARY_REDIRECT, TEXT, text);
+                Self::from(response).with(|headers| put(headers, LOCATION, to))
+            }
+        }
+    }
+}
+
 #[cold]
 fn unsatisfiable(len: u64) -> Refusal {
     let why = format!("no range lies within the value ({len} bytes)");
@@ -125,14 +148,14 @@ fn unsatisfiable(len: u64) -> Refusal {
     refusal
 }
 
-/// Answers the value of `key`; in a site, maybe by a sibling in one of these `codings`. A HEAD is answered without
-/// asking an S3 store for the value itself.
+/// The value of `key`, for a `site` maybe its sibling; `None` where there is none. A HEAD is answered without asking an
+/// S3 store for the value itself.
 pub async fn get(
     request: &RequestContext,
     key: &Key<'_>,
     options: Option<&GetOptions>,
     codings: Option<&[usize]>,
-) -> Result<Outcome, Refusal> {
+) -> Result<Option<GetOutcome>, Refusal> {
     let (service, is_head) = (&*request.service, request.is_head());
     let all = !is_head && codings.is_none() && options.is_none_or(GetOptions::want_all);
     for _ in 0..TRIES {
@@ -141,7 +164,7 @@ pub async fn get(
             .get(service.reactor, key, all, Purpose::Use)
             .await?
         else {
-            return Ok(Outcome::NoValue);
+            return Ok(None);
         };
         let mut value = RepresentedValue::new(value, key, &service.config);
         if let Some(codings) = codings
@@ -156,7 +179,7 @@ pub async fn get(
             && let Selection::Whole | Selection::Part(_) = response.selection
             && let Some(to) = value.found.link(is_head)?
         {
-            return Ok(Outcome::RedirectToStore(to));
+            return Ok(Some(GetOutcome::Elsewhere(to)));
         }
         if let Some(algorithm) = options.and_then(|options| options.digest) {
             let sha512 = algorithm == Algorithm::Sha512;
@@ -171,7 +194,7 @@ pub async fn get(
         {
             continue;
         }
-        return Ok(Outcome::Value(response));
+        return Ok(Some(GetOutcome::Value(response)));
     }
     Err(CONTENDED.into())
 }

@@ -17,7 +17,6 @@ use crate::http::refusal::Refusal;
 use crate::http::refusal::common::too_large;
 use crate::http::refusal::kind::Kind;
 use crate::http::request::{RequestContext, Service};
-use crate::http::response::outcome::Outcome;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::content_names::named_sha256;
@@ -98,7 +97,7 @@ pub async fn put(
     len: Option<u64>,
     mut options: Box<PutOptions>,
     body: &mut Received<'_>,
-) -> Result<Outcome, Refusal> {
+) -> Result<Published, Refusal> {
     let Service { store, reactor, .. } = &*request.service;
     let quota = store.quota().filter(|quota| quota.is_by_client());
     let mut head = UploadHead {
@@ -110,7 +109,7 @@ pub async fn put(
     let mut upload = store.upload(*reactor, &key, &mut head).await?;
     let _in_flight = count_upload(request.counters());
     receive(&mut upload, &options, body).await?;
-    Ok(Outcome::Stored(upload.publish(key).await?))
+    Ok(upload.publish(key).await?)
 }
 
 /// Narrows a PUT of `key`, which the head of the request does not name, to what the client may store there now.

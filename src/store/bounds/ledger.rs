@@ -287,7 +287,9 @@ impl State {
     pub fn leave(&mut self, bounds: &[Bound], key: &str, value: &Value, begins: bool) {
         self.under_way = self.under_way + usize::from(begins) - usize::from(!begins);
         if !value.is_forgotten() {
-            self.recharge(bounds, key, [Some(value); 2], |_| value.set_leaving(begins));
+            self.recharge(bounds, key, [Some(value); 2], |_| {
+                value.is_leaving.store(begins, Relaxed)
+            });
         }
     }
 

@@ -25,7 +25,7 @@ pub use account::{Account, FileSystem, size_of};
 pub use admission::{Ask, Reservation};
 pub use order::STEP;
 pub use room::Choice;
-pub use rule::{AgeOf, Bound, Full, MIN_AGE, Prefix, Total, named};
+pub use rule::{AgeOf, Bound, Full, MIN_AGE, Prefix, Total, millis, named};
 pub use staging::Staging;
 pub use together::Together;
 pub use uses::Uses;

@@ -12,7 +12,9 @@ use crate::value::Error;
 /// The bytes that one upload has on the disk. They count until they are published, or this is dropped.
 #[derive(Debug)]
 pub struct Staging {
+    /// The account that they count in.
     pub account: Arc<Account>,
+    /// The key of the value.
     pub key: Box<str>,
     /// Changed under the lock of the account alone.
     bytes: AtomicU64,

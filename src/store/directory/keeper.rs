@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 
 use crate::failpoint;
 use crate::store::bounds::uses::{append, approval, approve, approved, hash, is_approved, save};
-use crate::store::bounds::{Account, Choice, STEP, Total, Victim};
+use crate::store::bounds::{Account, Choice, STEP, Total, Victim, millis};
 use crate::store::changes::Removal;
 use crate::store::list::Lister;
 use crate::store::publish::Publisher;
@@ -105,7 +105,7 @@ impl Drop for Keeper {
         // A count may last long, and leaves nothing undone: the thread is left, and writes nothing any more.
         if !self.work.is_counting.load(Relaxed) {
             let _ = thread.join();
-            self.work.note_all_uses();
+            self.work.note_uses(None);
         }
     }
 }
@@ -125,7 +125,7 @@ impl Work {
                 (noted, counted) = (Instant::now(), Instant::now());
             }
             if noted.elapsed() >= note {
-                self.note_uses(noted.elapsed());
+                self.note_uses(Some(noted.elapsed()));
                 noted = Instant::now();
             }
             if looked.is_none_or(|at: Instant| at.elapsed() >= look) {
@@ -142,11 +142,11 @@ impl Work {
     fn count(&self) {
         self.is_counting.store(true, Relaxed);
         match self.lister.count(&self.account) {
-            Ok(()) if self.account.is_whole() => self.note_all_uses(),
+            Ok(()) if self.account.is_whole() => self.note_uses(None),
             Ok(()) => {
                 self.decide_what_may_go();
                 self.account.set_whole();
-                self.note_all_uses();
+                self.note_uses(None);
                 // The start waits for it only a moment.
                 let _ = self.is_whole.send(());
             }
@@ -242,35 +242,24 @@ impl Work {
         is_gone
     }
 
-    /// Notes when each value was used last, once all of them are known.
-    fn note_all_uses(&self) {
-        if self.account.is_whole() {
-            let written = save(&self.writer.temp_dir.own, &self.uses(i64::MAX));
-            Self::tell_of_uses(written.map_err(Into::into));
+    /// Notes the uses of the last `span`, or of all time, once all values are known.
+    fn note_uses(&self, span: Option<Duration>) {
+        if !self.account.is_whole() {
+            return;
         }
-    }
-
-    /// Notes the uses of the last `span`.
-    fn note_uses(&self, span: Duration) {
-        let span = span + TICK;
-        let uses = self.uses(i64::try_from(span.as_millis()).unwrap_or(i64::MAX));
-        if self.account.is_whole() && !uses.is_empty() {
-            Self::tell_of_uses(append(&self.writer.temp_dir.own, &uses));
-        }
-    }
-
-    /// The uses of the values that were used in so many milliseconds.
-    fn uses(&self, span: i64) -> Vec<(u64, i64)> {
+        let span_or_all = span.map_or(i64::MAX, |span| millis(span + TICK));
         let mut uses = Vec::new();
         self.account.visit("", |name, value| {
-            if value.age() <= span {
+            if value.age() <= span_or_all {
                 uses.push((hash(name), value.used_at()));
             }
         });
-        uses
-    }
-
-    fn tell_of_uses(written: std::io::Result<()>) {
+        let own = &self.writer.temp_dir.own;
+        let written = match span {
+            None => save(own, &uses).map_err(Into::into),
+            Some(_) if uses.is_empty() => Ok(()),
+            Some(_) => append(own, &uses),
+        };
         if let Err(error) = written {
             tracing::error!(%error, "cannot note when values were used last: after the next start they count from their files' times");
         }

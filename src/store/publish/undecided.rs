@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use super::super::journal::FrameBuilder;
 use super::change::{AppliedChange, Change, ChangeRequest};
-use super::decide::{Decision, Files, Made, decide, is_blocked, removals, survive};
+use super::decide::{Decision, Files, Made, decide, removals, survive};
 use super::pending::Pending;
 use crate::value::{Error, Meta};
 
@@ -55,13 +55,13 @@ impl Undecided {
         entries: &mut Vec<Entry>,
         frame: &mut FrameBuilder,
     ) {
-        let mut decision = match change.failure.take().map(|error| *error) {
-            Some(error) if is_blocked(files, &change, &error) => Decision::Blocked(error),
-            Some(error) => Decision::Answer(Err(error)),
+        let decided = match change.failure.take() {
+            Some(error) => Err(*error),
             None => decide(files, &mut change, &self.pending),
         };
-        if let Decision::Blocked(error) = decision {
-            decision = match removals(files, &mut change, &error) {
+        let decision = match decided {
+            Ok(decision) => decision,
+            Err(error) => match removals(files, &mut change, &error) {
                 None => Decision::Answer(Err(error)),
                 Some(removals) => {
                     self.waits_for_others |= removals.is_empty();
@@ -70,8 +70,8 @@ impl Undecided {
                     }
                     Decision::Anew
                 }
-            };
-        }
+            },
+        };
         if let (Some(_), Decision::Answer(outcome)) = (change.removal(), &decision) {
             files.withdraw(&mut change, outcome.as_ref().err());
         }
@@ -118,7 +118,6 @@ impl Undecided {
                 files.evicted();
                 return self.again.push_back(change);
             }
-            Decision::Blocked(_) => return self.again.push_back(change),
             Decision::Later | Decision::AtOnce if let Change::Folder(how) = &change.kind => {
                 let outcome = survive(|| files.change_folder(&change.key, how));
                 return done.extend(self.answer_of_folder(files, change, outcome));
@@ -127,12 +126,18 @@ impl Undecided {
             // All changes before it are made by now, so the files alone decide. The table also has changes that come
             // after it, which do not concern it: so an empty table is passed.
             Decision::Later => {
-                let decision = decide(files, &mut change, &Pending::default());
-                if let Decision::Answer(outcome) = decision {
-                    return done.push(change.answered(outcome));
+                match decide(files, &mut change, &Pending::default()) {
+                    Ok(Decision::Answer(outcome)) => done.push(change.answered(outcome)),
+                    Ok(_) => {
+                        files.withdraw(&mut change, None);
+                        self.decide_anew(change);
+                    }
+                    Err(error) => {
+                        change.failure = Some(Box::new(error));
+                        self.again.push_back(change);
+                    }
                 }
-                files.withdraw(&mut change, None);
-                return self.decide_anew(change);
+                return;
             }
             Decision::Make(plan) => {
                 let is_allowed = change.is_allowed_still(plan);

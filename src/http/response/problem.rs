@@ -1,6 +1,5 @@
-//! Plain responses: a status with a body, or with none; and problems: as a line, as `application/problem+json` (RFC
-//! 9457), as an error of S3 and Azure, or as a page for a browser, which says what failed, what can be done, and leads
-//! back.
+//! A refusal as a response: a line, `application/problem+json` (RFC 9457), an error of S3 and Azure, or a page for a
+//! browser, which says what failed, what can be done, and leads back.
 //!
 //! The page holds no script. Its links are relative: a proxy may serve this server below a path.
 
@@ -9,29 +8,18 @@ use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use bytes::Bytes;
-use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
-};
+use hyper::header::{CONTENT_SECURITY_POLICY, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::http::body::response::Body;
 use crate::http::head::syntax::{encoded, put, up};
-use crate::http::refusal::common::TOO_LARGE;
-use crate::http::refusal::failures::NAME_TAKEN;
 use crate::http::refusal::kind::Flag;
 use crate::http::refusal::{Done, Refusal, Work};
-use crate::http::request::{ResponseContext, close};
-use crate::http::response::options::Target;
-use crate::http::service_config::ServiceConfig;
+use crate::http::response::{TEXT, close, empty, unstored, with};
 use crate::http::ui::frame::Text;
-use crate::http::uploads;
 use crate::store::Key;
-
-/// The media type of a line for people.
-pub const TEXT: &str = "text/plain; charset=utf-8";
 
 /// A problem of RFC 9457; docs/http.md lists the names.
 #[derive(Serialize)]
@@ -58,20 +46,27 @@ struct Told {
     bytes: Option<u64>,
 }
 
-/// The response to a refused request, in the form that the context asks for.
-pub fn refuse(
-    refusal: &Refusal,
-    context: &ResponseContext,
-    config: &ServiceConfig,
-) -> Response<Body> {
-    let kind = refusal.kind.shown(config.compat);
+/// The form of a refusal that a request asks for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ErrorForm {
+    /// As `application/problem+json`.
+    pub problem: bool,
+    /// As a page, for a browser whose request has this depth below the root.
+    pub page: Option<usize>,
+    /// The client is of another store, and shows its user no line of text.
+    pub of_store: bool,
+}
+
+/// The response to a refused request.
+pub fn refuse(refusal: &Refusal, form: ErrorForm, compat: bool) -> Response<Body> {
+    let kind = refusal.kind.shown(compat);
     if kind.has(Flag::Empty) {
         return empty(kind.status);
     }
-    let mut response = if kind.has(Flag::OfStore) && context.of_store && !context.problem {
+    let mut response = if kind.has(Flag::OfStore) && form.of_store && !form.problem {
         store_error(kind.status, refusal)
     } else {
-        problem(kind.status, refusal, context)
+        problem(kind.status, refusal, form)
     };
     if kind.has(Flag::Closes) {
         close(&mut response);
@@ -81,13 +76,6 @@ pub fn refuse(
         let name = HeaderName::from_static(name);
         headers.insert(name, HeaderValue::from_static(value));
     }
-    if kind == NAME_TAKEN {
-        let methods = Target::Existing.methods(config);
-        headers.insert(ALLOW, HeaderValue::from_static(methods));
-    }
-    if kind == TOO_LARGE && config.announces_uploads() {
-        uploads::add_limit(headers, config);
-    }
     if let Some(more) = refusal.besides() {
         headers.extend(more.fields.clone());
     }
@@ -95,8 +83,8 @@ pub fn refuse(
 }
 
 /// A name that is a URI is the type itself.
-fn problem(status: StatusCode, refusal: &Refusal, context: &ResponseContext) -> Response<Body> {
-    if let Some(depth) = context.page {
+fn problem(status: StatusCode, refusal: &Refusal, form: ErrorForm) -> Response<Body> {
+    if let Some(depth) = form.page {
         let response = error(
             status,
             "text/html; charset=utf-8",
@@ -106,7 +94,7 @@ fn problem(status: StatusCode, refusal: &Refusal, context: &ResponseContext) -> 
             put(headers, CONTENT_SECURITY_POLICY, FAILURE_POLICY.clone());
         });
     }
-    if !context.problem {
+    if !form.problem {
         return error(status, TEXT, line(refusal));
     }
     let name = refusal.name();
@@ -164,37 +152,6 @@ fn line(refusal: &Refusal) -> String {
 fn paths(done: &Done) -> Vec<String> {
     let keys = done.keys.iter();
     keys.map(|key| encoded(key.as_str()).to_string()).collect()
-}
-
-/// A response of this media type that no cache stores: caches may keep some errors, 404 among them, and guess for how
-/// long (RFC 9110, section 15.1).
-pub fn unstored(
-    status: StatusCode,
-    media_type: &'static str,
-    body: impl Into<Bytes>,
-) -> Response<Body> {
-    with(plain(status, Body::bytes(body)), |headers| {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    })
-}
-
-/// A response of this `status` with this `body`.
-pub fn plain(status: StatusCode, body: Body) -> Response<Body> {
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    response
-}
-
-/// A response of this `status` with no body.
-pub fn empty(status: StatusCode) -> Response<Body> {
-    plain(status, Body::empty())
-}
-
-/// `response`, with the headers that `describe` adds.
-pub fn with(mut response: Response<Body>, describe: impl FnOnce(&mut HeaderMap)) -> Response<Body> {
-    describe(response.headers_mut());
-    response
 }
 
 const STYLE: &str = include_str!("../ui/failure.css");
@@ -309,10 +266,10 @@ fn sentence(line: &str) -> String {
 mod tests {
     use crate::http::refusal::common::PRECONDITION;
     use crate::http::refusal::kind::Kind;
-    use crate::http::response::plain::*;
+    use crate::http::response::problem::*;
     use data_server_testing::HtmlPage;
 
-    const WHY: Refusal = Refusal::new(&Kind::new(StatusCode::IM_A_TEAPOT, "x"), "why");
+    const WHY: Refusal = Refusal::new(&Kind::new(StatusCode::IM_A_TEAPOT, ""), "why");
 
     fn links(page: &HtmlPage) -> Vec<(String, String)> {
         let links = page.named("a");
@@ -429,11 +386,11 @@ mod tests {
         ] {
             let refusal = WHY.after(done);
             assert_eq!(line(&refusal), expected);
-            let context = ResponseContext {
+            let form = ErrorForm {
                 problem: true,
-                ..ResponseContext::default()
+                ..ErrorForm::default()
             };
-            let mut response = problem(StatusCode::CONFLICT, &refusal, &context);
+            let mut response = problem(StatusCode::CONFLICT, &refusal, form);
             let json = response.body_mut().take_short().expect("a short body");
             let json = String::from_utf8(json.to_vec()).expect("text");
             let end = format!("\"detail\":\"{expected}\"{members}}}\n");
