@@ -17,10 +17,9 @@ use hyper::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, HeaderMap,
     HeaderValue,
 };
-use percent_encoding::percent_decode_str;
 
+use crate::http::head::query::{BAD_QUERY, Parameters, QueryFields};
 use crate::http::head::syntax::{encoded, put};
-use crate::http::listing::is_mistyped;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::digest_fields::are_announced;
@@ -38,40 +37,19 @@ pub enum ArchiveFormat {
 
 impl ArchiveFormat {
     /// The format that the query names; `None` where it asks for no archive.
-    pub fn of(query: Option<&str>) -> Result<Option<Self>, BadArchive> {
-        let (mut format, mut files) = (None, 0);
-        if !parameters(query).any(|(name, _)| name == ARCHIVE) {
-            return Ok(None);
+    pub fn of(query: &QueryFields<'_>) -> Result<Option<Self>, Refusal> {
+        match query.get(ARCHIVE) {
+            None => Ok(None),
+            Some("tar") => Ok(Some(Self::Tar)),
+            Some("zip") => Ok(Some(Self::Zip)),
+            Some(_) => Err(BAD_QUERY.because("bad archive: it is tar or zip")),
         }
-        for (name, value) in parameters(query) {
-            match &*name {
-                ARCHIVE if format.is_none() && value == "tar" => format = Some(Self::Tar),
-                ARCHIVE if format.is_none() && value == "zip" => format = Some(Self::Zip),
-                ARCHIVE => return Err(BadArchive::Format),
-                FILES if files == MOST => return Err(BadArchive::TooMany),
-                FILES => files += 1,
-                // What is meant to select would be ignored, and all would go.
-                name if is_mistyped(name) => return Err(BadArchive::Parameter(name.to_owned())),
-                _ => {}
-            }
-        }
-        Ok(format)
     }
 }
 
 /// The reason that an archive is not made, or not understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadArchive {
-    #[error("bad archive: it is tar or zip, once")]
-    Format,
-    #[error("beside archive there is no parameter {0:?}: files=NAME selects")]
-    Parameter(String),
-    #[error("a tar is stored whole: files is for GET")]
-    Files,
-    #[error(
-        "an archive has at most {MOST} names in files: select folders, or take the whole folder"
-    )]
-    TooMany,
     #[error(
         "only a tar is unpacked, no zip and none that is compressed: send it as it is, with archive=tar"
     )]
@@ -84,17 +62,12 @@ pub enum BadArchive {
     Kind(&'static str),
 }
 
-const BAD_QUERY: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-query");
 const BAD_ARCHIVE: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-archive");
 const COMPRESSED: &Kind = &Kind::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content-coding");
 
 impl From<BadArchive> for Refusal {
     fn from(why: BadArchive) -> Self {
         let kind = match why {
-            BadArchive::Format
-            | BadArchive::Parameter(_)
-            | BadArchive::Files
-            | BadArchive::TooMany => BAD_QUERY,
             BadArchive::Coding => COMPRESSED,
             BadArchive::Field(_) | BadArchive::Tar(_) | BadArchive::Kind(_) => BAD_ARCHIVE,
         };
@@ -113,35 +86,51 @@ pub struct ArchiveRequest {
     pub selected: Option<Vec<Box<str>>>,
 }
 
-fn parameters(query: Option<&str>) -> form_urlencoded::Parse<'_> {
-    form_urlencoded::parse(query.unwrap_or_default().as_bytes())
-}
-
 /// The name of the parameter that asks for an archive, or says that the body is one.
-pub const ARCHIVE: &str = "archive";
+const ARCHIVE: &str = "archive";
 
-/// The name of the parameter that selects a value, or a folder, whose name ends with `/`; it may be repeated.
-pub const FILES: &str = "files";
+/// The name of the parameter that selects a value, or a folder, whose name ends with `/`.
+const FILES: &str = "files";
+
+/// The parameters of an archive.
+pub const PARAMETERS: &Parameters = &Parameters {
+    of: "an archive",
+    once: &[ARCHIVE],
+    many: &[FILES],
+    hint: "it has archive, and files=NAME selects",
+};
+
+/// The parameters of a tar that is stored below a folder.
+pub const OF_TAR: &Parameters = &Parameters {
+    of: "a tar that is stored",
+    once: &[ARCHIVE],
+    many: &[],
+    hint: "it has archive, and is stored whole",
+};
+
+/// The parameters of a value that is stored: none. With that of a tar it would get the name of the folder.
+pub const OF_VALUE: &Parameters = &Parameters {
+    of: "a value",
+    once: &[],
+    many: &[],
+    hint: "archive is for a folder, whose path ends with '/'; curl sends a tar there by -T - < FILE",
+};
 
 /// The most names of a selection: each may be a key of its own, which takes a look into the store.
 const MOST: usize = 1000;
 
 /// The names of values and folders below `folder` that the query selects, if it selects some: each once, in their
 /// order.
-pub fn selected(query: Option<&str>, folder: &str) -> Result<Option<Vec<Box<str>>>, BadKey> {
+pub fn selected(query: &QueryFields<'_>, folder: &str) -> Result<Option<Vec<Box<str>>>, Refusal> {
     let mut all: Vec<Box<str>> = Vec::new();
-    for pair in query.unwrap_or_default().split('&') {
-        let is_file = parameters(Some(pair)).any(|(name, _)| name == FILES);
-        if !is_file {
-            continue;
+    for name in query.all(FILES) {
+        if all.len() == MOST {
+            return Err(BAD_QUERY.because(format!(
+                "an archive has at most {MOST} names in files: select folders, or take the whole folder"
+            )));
         }
-        // The parser of forms puts U+FFFD, which a key may have, in place of what is no UTF-8.
-        let name = pair.split_once('=').map_or("", |(_, name)| name);
-        let name = name.replace('+', " ");
-        let name = percent_decode_str(&name).decode_utf8();
-        let name = name.map_err(|_| BadKey::NotUtf8)?;
         if name.is_empty() {
-            return Err(BadKey::Empty);
+            return Err(BadKey::Empty.into());
         }
         // The rules are for keys: one below a folder has to be valid.
         let below = if name.ends_with('/') { "k" } else { "" };

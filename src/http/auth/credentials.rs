@@ -19,10 +19,11 @@ use std::time::SystemTime;
 use base64::Engine as _;
 use base64::engine::GeneralPurpose;
 use base64::engine::general_purpose::GeneralPurposeConfig;
-use form_urlencoded::{byte_serialize, parse};
+use form_urlencoded::byte_serialize;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 
 use crate::access::{Access, Evidence, Policy, Source, Subject};
+use crate::http::head::query::QueryFields;
 use crate::metrics::AuthResult;
 use crate::store::now;
 
@@ -136,31 +137,21 @@ impl From<BadLink> for Refusal {
 }
 
 /// The signed link in `query`; `None` where it is none.
-pub fn signed_link(query: Option<&str>) -> Option<Result<SignedLink, BadLink>> {
-    let query = query?;
-    let is_link = parse(query.as_bytes()).any(|(name, _)| name == "signature");
-    is_link.then(|| read(query).ok_or(BadLink::Invalid))
+pub fn signed_link(query: &QueryFields<'_>) -> Option<Result<SignedLink, BadLink>> {
+    query
+        .has("signature")
+        .then(|| read(query).ok_or(BadLink::Invalid))
 }
 
-fn read(query: &str) -> Option<SignedLink> {
-    let (mut expires, mut by, mut max, mut signature) = (None, None, None, None);
-    for (name, value) in parse(query.as_bytes()) {
-        let is_new = match &*name {
-            "expires" => expires.replace(number(&value)?).is_none(),
-            "by" => by.replace(value.into_owned()).is_none(),
-            "max" => max.replace(number(&value)?).is_none(),
-            "signature" => signature.replace(value.into_owned()).is_none(),
-            _ => true,
-        };
-        if !is_new {
-            return None;
-        }
-    }
+fn read(query: &QueryFields<'_>) -> Option<SignedLink> {
+    let once = |name| query.all(name).count() <= 1;
+    let is_whole = ["expires", "by", "max", "signature"].into_iter().all(once);
+    let max = query.get("max").map(number);
     Some(SignedLink {
-        expires: expires?,
-        by: by?,
-        max,
-        signature: signature?,
+        expires: number(query.get("expires").filter(|_| is_whole)?)?,
+        by: query.get("by")?.to_owned(),
+        max: max.map_or(Some(None), |max| max.map(Some))?,
+        signature: query.get("signature")?.to_owned(),
     })
 }
 
@@ -387,6 +378,7 @@ mod tests {
 
     #[test]
     fn a_link_has_each_of_its_parameters_once_and_others_are_ignored() {
+        let signed_link = |query| signed_link(&QueryFields::of(query));
         assert!(signed_link(None).is_none());
         for other in [
             "expires=1&by=a",

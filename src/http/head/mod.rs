@@ -12,6 +12,7 @@ pub mod encode;
 pub mod framing;
 pub mod names;
 pub mod path;
+pub mod query;
 pub mod range;
 pub mod syntax;
 pub mod unread;

@@ -11,6 +11,7 @@ use hyper::StatusCode;
 use crate::access::{LinkKind, LinkTerms, Policy, Subject};
 use crate::http::audit::AuditEvent;
 use crate::http::auth::credentials::{Principal, SignedLink};
+use crate::http::head::query::QueryFields;
 use crate::http::head::syntax::encoded;
 use crate::http::refusal::Refusal;
 use crate::http::response::{Reply, TEXT, unstored};
@@ -78,10 +79,10 @@ pub fn explain_share(
     policy: &Policy,
     subject: &Subject,
     key: &str,
-    query: &str,
-) -> Result<(String, Duration), BadShare> {
+    query: &QueryFields<'_>,
+) -> Result<(String, Duration), Refusal> {
     let now = SystemTime::now();
-    let link = signed(policy, subject, key, lasts(Some(query))?, now)?;
+    let link = signed(policy, subject, key, lasts(query)?, now)?;
     let lasts = link.expires.saturating_sub(second(now));
     Ok((link.by, Duration::from_secs(lasts)))
 }

@@ -5,6 +5,7 @@
 use hyper::http::request::Parts;
 
 use crate::http::head::accept::codings;
+use crate::http::head::query::QueryFields;
 use crate::http::head::syntax::depth;
 use crate::http::listing::perform::{address, folder_of, list, opens_folder, redirect, ui_page};
 use crate::http::refusal::Refusal;
@@ -22,13 +23,14 @@ use crate::store::{Key, Purpose};
 pub fn index_or(
     listing: Operation<'static>,
     head: &Parts,
+    query: &QueryFields<'_>,
     folder: &str,
     config: &ServiceConfig,
 ) -> Operation<'static> {
     let index = config.sites.of(folder);
     let index = index.and_then(|site| Key::new(format!("{folder}{}", site.index)).ok());
     match index {
-        Some(key) if opens_folder(head) && !matches!(listing, Operation::Redirect(_)) => {
+        Some(key) if opens_folder(head, query) && !matches!(listing, Operation::Redirect(_)) => {
             let otherwise = Otherwise::Listing(listing);
             Operation::Site(Box::new(asked(head, key, otherwise, config)))
         }

@@ -6,13 +6,13 @@
 
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::{Flag, Kind};
-use form_urlencoded::parse;
 use hyper::Method;
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 
 use crate::http::head::names::{AuthorizationFields, STORES, is_of_store};
+use crate::http::head::query::QueryFields;
 use crate::http::values::digest_fields::{AMZ_CHECKSUM, is_checksum, is_known_checksum};
 use crate::http::values::field_names::is_of;
 use crate::http::values::media::has_prefix;
@@ -139,6 +139,7 @@ impl From<OtherStore> for Refusal {
 /// `authorizes` where clients authenticate.
 pub fn check(
     head: &Parts,
+    query: &QueryFields<'_>,
     presented: AuthorizationFields<'_>,
     has_fields: bool,
     authorizes: bool,
@@ -147,12 +148,11 @@ pub fn check(
     if has_fields {
         check_fields(&head.headers, changes)?;
     }
-    let query = head.uri.query();
-    if let Some(query) = query {
+    if !query.is_empty() {
         check_parameters(query, &head.headers, has_fields, changes)?;
     }
-    if is_signed(presented) || query.is_some_and(is_signed_link) {
-        check_signed(head)?;
+    if is_signed(presented) || is_signed_link(query) {
+        check_signed(head, query)?;
         if authorizes {
             return Err(OtherStore::Signature);
         }
@@ -170,8 +170,8 @@ pub fn is_signed(presented: AuthorizationFields<'_>) -> bool {
 }
 
 /// True where `query` has the signature of a presigned URL.
-fn is_signed_link(query: &str) -> bool {
-    parse(query.as_bytes()).any(|(name, _)| name == "X-Amz-Signature" || name == "X-Goog-Signature")
+fn is_signed_link(query: &QueryFields<'_>) -> bool {
+    query.has("X-Amz-Signature") || query.has("X-Goog-Signature")
 }
 
 /// Refuses a field of a store that is not known to change nothing in a request that `changes` a value, or a condition
@@ -204,7 +204,7 @@ fn is_refused(name: &str, value: &[u8], changes: bool) -> bool {
 }
 
 fn check_parameters(
-    query: &str,
+    query: &QueryFields<'_>,
     headers: &HeaderMap,
     has_fields: bool,
     changes: bool,
@@ -215,7 +215,7 @@ fn check_parameters(
     let of_one = of_one.map(|(_, name)| name);
     let of_changes = OPERATIONS.iter().filter(|_| changes);
     let refused: Vec<_> = CONDITIONS.iter().chain(of_changes).chain(of_one).collect();
-    let refused = parse(query.as_bytes()).find_map(|(name, _)| {
+    let refused = query.pairs().find_map(|(name, _)| {
         let mut refused = refused.iter();
         refused.find(|refused| name.eq_ignore_ascii_case(refused))
     });
@@ -223,13 +223,11 @@ fn check_parameters(
 }
 
 /// Refuses a request signed for S3 that does not concern one object: no other means the same here.
-fn check_signed(head: &Parts) -> Result<(), OtherStore> {
+fn check_signed(head: &Parts, query: &QueryFields<'_>) -> Result<(), OtherStore> {
     let (method, path) = (&head.method, head.uri.path());
     let is_known = [Method::GET, Method::HEAD, Method::PUT, Method::DELETE].contains(method);
-    let mut parameters = parse(head.uri.query().unwrap_or_default().as_bytes());
-    if !is_known
-        || path.ends_with('/')
-        || !parameters.all(|(name, value)| is_ignored(&name, &value))
+    let mut parameters = query.pairs();
+    if !is_known || path.ends_with('/') || !parameters.all(|(name, value)| is_ignored(name, value))
     {
         return Err(OtherStore::Operation);
     }
@@ -277,7 +275,8 @@ mod tests {
             AuthorizationFields::Field(it.as_bytes())
         });
         let has_fields = head.headers.keys().any(is_of_store);
-        check(&head, presented, has_fields, authorizes).err()
+        let query = QueryFields::of(head.uri.query());
+        check(&head, &query, presented, has_fields, authorizes).err()
     }
 
     #[test]

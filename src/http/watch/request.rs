@@ -6,7 +6,6 @@
 
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::{Flag, Kind};
-use form_urlencoded::parse;
 use hyper::StatusCode;
 use hyper::Version;
 use hyper::header::{
@@ -14,11 +13,11 @@ use hyper::header::{
     SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use hyper::http::request::Parts;
-use percent_encoding::percent_decode_str;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::http::head::allowlists::{NotAllowlisted, is_own};
-use crate::http::head::syntax::{has_bad_escape, names_member, only, put};
+use crate::http::head::query::{BAD_QUERY, Parameters, QueryFields};
+use crate::http::head::syntax::{names_member, only, put};
 use crate::store::MAX_LEN;
 
 /// Sent by an `EventSource` that comes back.
@@ -39,11 +38,12 @@ impl WatchRequest {
     /// `is_allowed`.
     pub fn of(
         head: &Parts,
+        query: &QueryFields<'_>,
         len: Option<u64>,
         by_https: bool,
         is_allowed: impl Fn() -> bool,
-    ) -> Result<Self, BadWatchRequest> {
-        let (prefix, since) = query(head.uri.query().unwrap_or_default())?;
+    ) -> Result<Self, Refusal> {
+        let (prefix, since) = place(query)?;
         // RFC 9110, section 7.8: an Upgrade in HTTP/1.0 is ignored; so is one to what is not known here.
         let upgrades = head.version == Version::HTTP_11
             && names_member(&head.headers, &UPGRADE, "websocket")
@@ -72,12 +72,6 @@ pub enum WatchTransport {
 /// Why there is no subscription.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadWatchRequest {
-    #[error("bad prefix: percent-encoded UTF-8 of at most {MAX_LEN} bytes, as in ?prefix=a%20b")]
-    Prefix,
-    #[error("bad since: the number of a change, as in ?since=1700000000000000")]
-    Since,
-    #[error("the feed has no parameter of this name: it has prefix and since")]
-    Parameter,
     #[error("bad WebSocket handshake: {0}")]
     Handshake(&'static str),
     #[error("this server speaks version 13 of the WebSocket protocol")]
@@ -86,7 +80,6 @@ pub enum BadWatchRequest {
     ForeignOrigin(NotAllowlisted),
 }
 
-const BAD_QUERY: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-query");
 const HANDSHAKE: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-handshake");
 const VERSION: &Kind = &Kind::new(StatusCode::UPGRADE_REQUIRED, "websocket-version").fields(&[
     ("upgrade", "websocket"),
@@ -99,9 +92,6 @@ const FOREIGN: &Kind =
 impl From<BadWatchRequest> for Refusal {
     fn from(why: BadWatchRequest) -> Self {
         let kind = match why {
-            BadWatchRequest::Prefix | BadWatchRequest::Since | BadWatchRequest::Parameter => {
-                BAD_QUERY
-            }
             BadWatchRequest::Handshake(_) => HANDSHAKE,
             BadWatchRequest::WebSocketVersion => VERSION,
             BadWatchRequest::ForeignOrigin(_) => FOREIGN,
@@ -110,22 +100,25 @@ impl From<BadWatchRequest> for Refusal {
     }
 }
 
-/// `prefix` and `since`, both optional. Another name is refused: a client that mistypes `prefix` would get all changes.
-fn query(query: &str) -> Result<(Box<str>, Option<u64>), BadWatchRequest> {
-    // Decoding below replaces what is no UTF-8.
-    if has_bad_escape(query) || percent_decode_str(query).decode_utf8().is_err() {
-        return Err(BadWatchRequest::Prefix);
+/// The parameters of the feed, and no other: a client that mistypes `prefix` would get all changes.
+const PARAMETERS: &Parameters = &Parameters {
+    of: "the feed",
+    once: &["prefix", "since"],
+    many: &[],
+    hint: "it has prefix and since",
+};
+
+/// The prefix of the keys, and the last change that was seen, of a query.
+fn place(query: &QueryFields<'_>) -> Result<(Box<str>, Option<u64>), Refusal> {
+    query.check_all(PARAMETERS)?;
+    let prefix = query.get("prefix").unwrap_or_default();
+    if prefix.len() > MAX_LEN {
+        let why = format!("bad prefix: it has at most {MAX_LEN} bytes");
+        return Err(BAD_QUERY.because(why));
     }
-    let (mut prefix, mut since) = (Box::default(), None);
-    for (name, value) in parse(query.as_bytes()) {
-        match &*name {
-            "prefix" if value.len() > MAX_LEN => return Err(BadWatchRequest::Prefix),
-            "prefix" => prefix = value.into(),
-            "since" => since = Some(value.parse().map_err(|_| BadWatchRequest::Since)?),
-            _ => return Err(BadWatchRequest::Parameter),
-        }
-    }
-    Ok((prefix, since))
+    let since = query.get("since").map(str::parse).transpose();
+    let why = "bad since: the number of a change, as in ?since=1700000000000000";
+    Ok((prefix.into(), since.map_err(|_| BAD_QUERY.because(why))?))
 }
 
 /// The number of the last event that the client has seen; an ID that this server never sent is older than all.
@@ -215,53 +208,61 @@ mod tests {
         request.body(()).unwrap().into_parts().0
     }
 
-    fn shake(lines: &[(&str, &str)]) -> Result<WatchRequest, BadWatchRequest> {
+    const NOT_ENCODED: &str = "bad prefix: percent-encoded UTF-8, as in prefix=a%20b";
+    const NO_NUMBER: &str = "bad since: the number of a change, as in ?since=1700000000000000";
+
+    fn of(head: &Parts, len: Option<u64>, is_allowed: bool) -> Result<WatchRequest, Refusal> {
+        let query = QueryFields::of(head.uri.query());
+        WatchRequest::of(head, &query, len, false, || is_allowed)
+    }
+
+    fn shake(lines: &[(&str, &str)]) -> Result<WatchRequest, Refusal> {
         let common = [
             ("upgrade", "WebSocket"),
             ("connection", "keep-alive, Upgrade"),
         ];
         let lines = [&common, lines].concat();
         let head = head("/-/watch", &lines);
-        let is_allowed = || head.headers[ORIGIN] == "https://app.example";
-        WatchRequest::of(&head, Some(0), false, is_allowed)
+        let origin = head.headers.get(ORIGIN);
+        let is_allowed = origin.is_some_and(|it| it == "https://app.example");
+        of(&head, Some(0), is_allowed)
     }
 
     #[test]
     fn a_query_gives_prefix_and_place_or_says_what_is_wrong() {
         for (target, expected) in [
             ("/-/watch", Ok((String::new(), None))),
-            ("/-/watch?prefx=a", Err(BadWatchRequest::Parameter)),
+            (
+                "/-/watch?prefx=a",
+                Err("the feed has no parameter \"prefx\": it has prefix and since"),
+            ),
             (
                 "/-/watch?prefix=a%2Fb%20c+d&since=7",
                 Ok(("a/b c d".into(), Some(7))),
             ),
             ("/-/watch?prefix=%D0%BA", Ok(("к".into(), None))),
-            ("/-/watch?prefix=%D0", Err(BadWatchRequest::Prefix)),
-            ("/-/watch?prefix=%zz", Err(BadWatchRequest::Prefix)),
-            ("/-/watch?prefix=%2", Err(BadWatchRequest::Prefix)),
-            ("/-/watch?since=", Err(BadWatchRequest::Since)),
-            ("/-/watch?since=-1", Err(BadWatchRequest::Since)),
-            (
-                "/-/watch?since=99999999999999999999",
-                Err(BadWatchRequest::Since),
-            ),
+            ("/-/watch?prefix=%D0", Err(NOT_ENCODED)),
+            ("/-/watch?prefix=%zz", Err(NOT_ENCODED)),
+            ("/-/watch?prefix=%2", Err(NOT_ENCODED)),
+            ("/-/watch?since=", Err(NO_NUMBER)),
+            ("/-/watch?since=-1", Err(NO_NUMBER)),
+            ("/-/watch?since=99999999999999999999", Err(NO_NUMBER)),
         ] {
-            let got = WatchRequest::of(&head(target, &[]), Some(0), false, || false);
+            let got = of(&head(target, &[]), Some(0), false);
             let got = got.map(|ask| (ask.prefix.into_string(), ask.since));
+            let got = got.map_err(|why| why.to_string());
+            let expected = expected.map_err(str::to_owned);
             assert_eq!(got, expected, "{target}");
         }
         let long = format!("/-/watch?prefix={}", "x".repeat(MAX_LEN + 1));
-        assert_eq!(
-            WatchRequest::of(&head(&long, &[]), Some(0), false, || false),
-            Err(BadWatchRequest::Prefix)
-        );
+        assert!(of(&head(&long, &[]), Some(0), false).is_err());
     }
 
     #[test]
     fn the_last_event_id_counts_more_than_the_query_and_nonsense_is_long_gone() {
         for (id, since) in [("9", 9), (" 9 ", 9), ("x", 0), ("", 0), ("-1", 0)] {
             let head = head("/-/watch?since=7", &[("last-event-id", id)]);
-            let got = WatchRequest::of(&head, Some(0), false, || false).unwrap();
+            let got = of(&head, Some(0), false).unwrap();
             assert_eq!(got.since, Some(since), "{id:?}");
         }
     }
@@ -272,7 +273,7 @@ mod tests {
         let key = ("sec-websocket-key", KEY);
         let accept = WatchTransport::WebSocket("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=".into());
         assert_eq!(shake(&[version, key]).unwrap().transport, accept);
-        let bad = |lines: &[_]| matches!(shake(lines), Err(BadWatchRequest::Handshake(_)));
+        let bad = |lines: &[_]| shake(lines).is_err_and(|why| why.kind == HANDSHAKE);
         assert!(bad(&[version]));
         assert!(bad(&[version, key, key]));
         for key in [
@@ -284,7 +285,7 @@ mod tests {
             assert!(bad(&[version, ("sec-websocket-key", key)]), "{key}");
         }
         for lines in [&[key][..], &[key, ("sec-websocket-version", "8")]] {
-            assert_eq!(shake(lines), Err(BadWatchRequest::WebSocketVersion));
+            assert_eq!(shake(lines), Err(BadWatchRequest::WebSocketVersion.into()));
         }
         let with_body = head(
             "/-/watch",
@@ -296,8 +297,8 @@ mod tests {
             ],
         );
         for len in [None, Some(1)] {
-            let got = WatchRequest::of(&with_body, len, false, || true);
-            assert!(matches!(got, Err(BadWatchRequest::Handshake(_))), "{len:?}");
+            let got = of(&with_body, len, true);
+            assert!(got.is_err_and(|why| why.kind == HANDSHAKE), "{len:?}");
         }
     }
 
@@ -310,7 +311,7 @@ mod tests {
             &[("connection", "upgrade"), version, key],
             &[("upgrade", "h2c"), ("connection", "upgrade")],
         ] {
-            let got = WatchRequest::of(&head("/-/watch", lines), Some(0), false, || false).unwrap();
+            let got = of(&head("/-/watch", lines), Some(0), false).unwrap();
             assert_eq!(got.transport, WatchTransport::Events, "{lines:?}");
         }
         let mut old = head(
@@ -324,9 +325,7 @@ mod tests {
         );
         old.version = Version::HTTP_10;
         assert_eq!(
-            WatchRequest::of(&old, Some(0), false, || false)
-                .unwrap()
-                .transport,
+            of(&old, Some(0), false).unwrap().transport,
             WatchTransport::Events
         );
     }
@@ -365,7 +364,7 @@ mod tests {
             "http://app.example",
         ] {
             let unlisted = NotAllowlisted::origin(Some(foreign.as_bytes()));
-            let refused = Err(BadWatchRequest::ForeignOrigin(unlisted));
+            let refused = Err(BadWatchRequest::ForeignOrigin(unlisted).into());
             assert_eq!(with(foreign), refused, "{foreign}");
         }
     }
