@@ -16,7 +16,7 @@ use rustix::net::{Shutdown, shutdown};
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
-use super::connections::{Command, LINGER};
+use super::connections::LINGER;
 use super::reactor::{ConnectionContext, ConnectionError};
 use super::socket::Socket;
 use super::socket_writer::BURST;
@@ -52,7 +52,7 @@ pub(super) async fn end(
         follow(context, |cx| socket.poll_close(cx)).await?;
     }
     let is_read = || (socket.raw).with(|socket| Ok(ioctl_fionread(socket)? == 0));
-    if peer == Peer::IsAnswered && !context.state.left_unread() && is_read()? {
+    if peer == Peer::IsAnswered && !context.exchange.left_unread() && is_read()? {
         // Dropping the socket sends FIN: no byte is unread, so no RST, and the kernel sends what it has.
         return Ok(());
     }
@@ -66,13 +66,13 @@ pub(super) async fn end(
     Ok(rest.linger(context, peer).await?)
 }
 
-/// Waits for `polled`, and obeys the commands meanwhile.
+/// Waits for `polled`, as long as the connection is not cut.
 async fn follow(
     context: &ConnectionContext<'_>,
     mut polled: impl FnMut(&mut Context<'_>) -> Poll<io::Result<()>>,
 ) -> Result<(), ConnectionError> {
     poll_fn(|cx| {
-        context.next_command(cx)?;
+        context.begin_turn(cx)?;
         polled(cx).map_err(ConnectionError::from)
     })
     .await
@@ -82,10 +82,10 @@ async fn follow(
 /// it does in a body.
 pub(super) fn poll_sent(socket: &Socket, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
     ready!(socket.poll_flush(cx))?;
-    if socket.state.has_lost_client() {
+    if socket.exchange.has_lost_client() {
         return Poll::Ready(Ok(()));
     }
-    let progress = &socket.state.progress;
+    let progress = &socket.exchange.progress;
     let polled = socket.raw.poll_sent(cx, |sent| progress.count(sent));
     progress.writing.set(polled.is_pending());
     polled
@@ -128,13 +128,15 @@ impl Rest {
     /// [`LINGER`]; one that reads the last frames has it after each that it sends.
     async fn linger(mut self, context: &ConnectionContext<'_>, peer: Peer) -> io::Result<()> {
         let reads_frames = peer == Peer::SendsFrames;
-        let is_soon = !reads_frames && context.state.is_draining();
-        let end = Cell::new(Instant::now() + if is_soon { LINGER } else { LONGEST });
+        let is_hurried = Cell::new(context.exchange.progress.given_up.get() && !reads_frames);
+        let first = if is_hurried.get() { LINGER } else { LONGEST };
+        let end = Cell::new(Instant::now() + first);
         let silence = if reads_frames { LINGER } else { SILENCE };
         while !self.has_ended && self.dropped < MOST_DROPPED {
             let before = self.dropped;
             let some = poll_fn(|cx| {
-                if context.commands.next(cx) == Some(Command::Finish) && !reads_frames {
+                context.exchange.register(cx);
+                if !reads_frames && context.is_finishing() && !is_hurried.replace(true) {
                     end.set(end.get().min(Instant::now() + LINGER));
                     return Poll::Ready(io::Result::Ok(()));
                 }
