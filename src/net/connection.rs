@@ -62,17 +62,14 @@ fn refused_certificate(error: &ConnectionError) -> Option<&rustls::Error> {
 async fn run(context: &mut ConnectionContext<'_>) -> Result<(), ConnectionError> {
     let mut received = BytesMut::new();
     // Boxed, so that a connection at rest has no room set aside for what comes then.
-    let protocol = protocol(context, &mut received).await?;
-    match protocol {
+    let peer = match protocol(context, &mut received).await? {
         Some(Protocol::Http1) => Box::pin(serve_http1(context, &mut received)).await?,
-        Some(Protocol::Http2) => Box::pin(http2::serve(context, received.split())).await?,
-        None => {}
-    }
-    let peer = match protocol {
-        // It still sends frames (PING, WINDOW_UPDATE) when its last request has been answered.
-        Some(Protocol::Http2) => Peer::SendsFrames,
-        _ if received.is_empty() => Peer::IsAnswered,
-        _ => Peer::SendsOn,
+        Some(Protocol::Http2) => {
+            Box::pin(http2::serve(context, received.split())).await?;
+            // It still sends frames (PING, WINDOW_UPDATE) when its last request has been answered.
+            Peer::SendsFrames
+        }
+        None => Peer::IsAnswered,
     };
     Box::pin(ending::end(context, peer)).await
 }
@@ -125,11 +122,11 @@ async fn protocol(
     }))
 }
 
-/// Serves HTTP/1, whose first bytes are `received`.
+/// Serves HTTP/1, whose first bytes are `received`. Returns what the client may be doing at the end.
 async fn serve_http1(
     context: &ConnectionContext<'_>,
     received: &mut BytesMut,
-) -> Result<(), ConnectionError> {
+) -> Result<Peer, ConnectionError> {
     while !received.is_empty() || rest(context, received).await? {
         let mut reader = SocketReader::new(
             &context.socket,
@@ -169,11 +166,15 @@ async fn serve_http1(
                     Ok(())
                 });
                 follow(context, running).await?;
-                break;
+                return Ok(Peer::Subscribes);
             }
         }
     }
-    Ok(())
+    Ok(if received.is_empty() {
+        Peer::IsAnswered
+    } else {
+        Peer::SendsOn
+    })
 }
 
 /// Waits for the first bytes of a request; false when none come.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::io::ioctl_fionread;
 use rustix::net::{Shutdown, shutdown};
 use tokio::task::yield_now;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::connections::LINGER;
 use super::reactor::{ConnectionContext, ConnectionError};
@@ -26,6 +26,9 @@ const LONGEST: Duration = Duration::from_secs(30);
 
 /// The most that is dropped of what it sends, in bytes: 30 s at half a gigabit a second.
 const MOST_DROPPED: usize = 2 << 30;
+
+/// So little is left to the kernel, which keeps it for minutes for a client that takes nothing, in bytes.
+const LITTLE: u64 = 64 << 10;
 
 /// How long the server waits for a client that sends nothing of what it began (nginx: `lingering_timeout`).
 const SILENCE: Duration = Duration::from_secs(5);
@@ -39,6 +42,8 @@ pub(super) enum Peer {
     SendsOn,
     /// It speaks HTTP/2, and sends frames for as long as it reads.
     SendsFrames,
+    /// It was told of changes, and can go on where it was when it comes back.
+    Subscribes,
 }
 
 /// Ends the connection in order.
@@ -51,17 +56,27 @@ pub(super) async fn end(
     if socket.tls().is_some() {
         follow(context, |cx| socket.poll_close(cx)).await?;
     }
+    let is_answered = peer == Peer::IsAnswered && !context.exchange.left_unread();
+    // Then dropping the socket sends FIN: no byte is unread, so no RST, and the kernel sends what it has.
     let is_read = || (socket.raw).with(|socket| Ok(ioctl_fionread(socket)? == 0));
-    if peer == Peer::IsAnswered && !context.exchange.left_unread() && is_read()? {
-        // Dropping the socket sends FIN: no byte is unread, so no RST, and the kernel sends what it has.
+    if is_answered && context.exchange.progress.moved.get() <= LITTLE && is_read()? {
         return Ok(());
     }
     socket.raw.push();
-    follow(context, |cx| {
+    let sent = follow(context, |cx| {
         rest.poll_drop(context, cx)?;
         poll_sent(socket, cx)
-    })
-    .await?;
+    });
+    if peer != Peer::Subscribes {
+        sent.await?;
+    } else if let Ok(sent) = timeout(LINGER, sent).await {
+        sent?;
+    } else {
+        return Ok(());
+    }
+    if is_answered && rest.dropped == 0 && is_read()? {
+        return Ok(());
+    }
     (socket.raw).with(|socket| Ok(shutdown(socket, Shutdown::Write)?))?;
     Ok(rest.linger(context, peer).await?)
 }
