@@ -15,6 +15,7 @@ use super::order::From;
 use super::rule::Total;
 use super::victim::Victim;
 use crate::store::space::Free;
+use crate::value::Error;
 
 /// The part of what was evicted that is to be free after that, so that it has helped.
 const GAIN: u64 = 8;
@@ -29,8 +30,8 @@ pub enum Choice {
     Evict(Vec<Victim>),
     /// Changes or evictions are under way: once one of them is over, it is to be asked again.
     Wait,
-    /// No value is left that can be evicted.
-    Nobody,
+    /// No value is left that can be evicted; the refusal of the bound, where one lacks room.
+    Nobody(Option<Error>),
 }
 
 /// The last evictions for the disk.
@@ -76,7 +77,7 @@ impl Room {
             is_under_way |= state.under_way > 0;
             let waits_for = held.waits_for.as_ref()?;
             if waits_for.is_empty() {
-                return Some(Choice::Nobody);
+                return Some(Choice::Nobody(None));
             }
             for (at, scope, _) in waits_for {
                 let sums = state.scopes[*at].get(scope);
@@ -98,10 +99,11 @@ impl Room {
                 return Some(Choice::Evict(victims));
             }
         }
-        Some(if lacks.is_empty() || is_under_way {
-            Choice::Wait
-        } else {
-            Choice::Nobody
+        Some(match lacks.first() {
+            Some((at, scope, _)) if !is_under_way => {
+                Choice::Nobody(Some(account.refusal(*at, scope)))
+            }
+            _ => Choice::Wait,
         })
     }
 
@@ -119,7 +121,7 @@ impl Room {
                     && free.inodes == then.inodes
             };
             if round.in_vain.is_some_and(is_same) {
-                return Choice::Nobody;
+                return Choice::Nobody(None);
             }
         }
         let mut victims = self.account.ended();
@@ -128,7 +130,7 @@ impl Room {
         }
         if victims.is_empty() {
             *last = None;
-            return Choice::Nobody;
+            return Choice::Nobody(None);
         }
         let kept = Arc::new(());
         let before = last

@@ -38,11 +38,8 @@ struct Leaving {
 
 impl Drop for Leaving {
     fn drop(&mut self) {
-        let bounds = &self.account.bounds;
-        let state = &mut *self.account.state.lock();
-        state.leave(bounds, &self.key, &self.value, false);
-        // Where it stays it may again be one of those used longest ago.
-        state.order(bounds, &self.key, &self.value);
+        let (account, state) = (&self.account, &mut *self.account.state.lock());
+        state.leave(&account.bounds, &self.key, &self.value, false);
     }
 }
 
@@ -51,19 +48,19 @@ impl Account {
     pub(super) fn victim(
         self: &Arc<Self>,
         state: &mut State,
-        key: &str,
-        value: &Arc<Value>,
+        key: Box<str>,
+        value: Arc<Value>,
         used: Option<i64>,
         why: Removal,
     ) -> Option<Victim> {
-        let name = Key::new(key.to_owned()).ok()?;
+        let name = Key::new(key.to_string()).ok()?;
+        state.leave(&self.bounds, &key, &value, true);
+        let (version, bytes) = (value.known().version, value.bytes());
         let leaving = Leaving {
             account: Arc::clone(self),
-            key: key.into(),
-            value: Arc::clone(value),
+            key,
+            value,
         };
-        state.leave(&self.bounds, key, value, true);
-        let version = value.known().version;
         let allows = move |current: Option<Meta>| {
             let is_used = used.is_some_and(|used| leaving.value.used() != used);
             let is_same = current.map(|meta| nanos(meta.version)) == Some(version);
@@ -72,7 +69,7 @@ impl Account {
         };
         Some(Victim {
             key: name,
-            bytes: value.bytes(),
+            bytes,
             allows: Box::new(allows),
             why,
         })

@@ -255,7 +255,7 @@ impl Files for ValueFiles {
     fn make_at_once(
         &self,
         change: &mut ChangeRequest,
-        make_room: &mut dyn FnMut(&ChangeRequest) -> bool,
+        make_room: &mut dyn FnMut(&ChangeRequest, Error) -> Result<(), Error>,
     ) -> MadeAtOnce {
         if !has_source(self, change, PendingState::Nothing)? {
             return Ok(None);
@@ -263,11 +263,14 @@ impl Files for ValueFiles {
         let is_plain_put = change.value().is_some() && change.condition.is_none();
         let creates = self.creates_in_a_row.get();
         let found = self.look(change, is_plain_put && creates >= CREATES_IN_A_ROW)?;
-        let mut planned = plan(self, change, found.meta());
-        if planned.as_ref().is_err_and(lacks_room) && make_room(change) {
-            planned = plan(self, change, found.meta());
-        }
-        let Some(plan) = planned? else {
+        let planned = match plan(self, change, found.meta()) {
+            Err(error) if lacks_room(&error) => {
+                make_room(change, error)?;
+                plan(self, change, found.meta())?
+            }
+            planned => planned?,
+        };
+        let Some(plan) = planned else {
             return Ok(None);
         };
         let made = survive(|| {
@@ -283,15 +286,18 @@ impl Files for ValueFiles {
         Ok(Some((plan, made)))
     }
 
-    fn evictions(&self, change: &ChangeRequest) -> Option<Vec<ChangeRequest>> {
-        let room = self.writer.room.as_ref()?;
-        let ask = change.ask(&room.account)?;
+    fn evictions(&self, change: &ChangeRequest, error: Error) -> Result<Vec<ChangeRequest>, Error> {
+        let room = self.writer.room.as_ref();
+        let asked = room.and_then(|room| Some((room, change.ask(&room.account)?)));
+        let Some((room, ask)) = asked else {
+            return Err(error);
+        };
         let held = change.room.as_ref();
         let in_bounds = held.and_then(|held| room.for_change(held, &ask));
         match in_bounds.unwrap_or_else(|| self.room_on_disk(room, change)) {
-            Choice::Evict(some) => Some(some.into_iter().map(ChangeRequest::eviction).collect()),
-            Choice::Wait => Some(Vec::new()),
-            Choice::Nobody => None,
+            Choice::Evict(some) => Ok(some.into_iter().map(ChangeRequest::eviction).collect()),
+            Choice::Wait => Ok(Vec::new()),
+            Choice::Nobody(why) => Err(why.unwrap_or(error)),
         }
     }
 

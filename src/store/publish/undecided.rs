@@ -61,9 +61,9 @@ impl Undecided {
             None => decide(files, &mut change, &self.pending),
         };
         if let Decision::Blocked(error) = decision {
-            decision = match removals(files, &mut change, &error) {
-                None => Decision::Answer(Err(error)),
-                Some(removals) => {
+            decision = match removals(files, &mut change, error) {
+                Err(error) => Decision::Answer(Err(error)),
+                Ok(removals) => {
                     self.waits_for_others |= removals.is_empty();
                     for removal in removals {
                         self.decide(files, removal, entries, frame);
@@ -175,8 +175,11 @@ impl Undecided {
         done: &mut Vec<AppliedChange>,
     ) {
         loop {
-            let mut make_room =
-                |change: &ChangeRequest| self.remove(files, files.evictions(change), done);
+            let mut make_room = |change: &ChangeRequest, error| {
+                let evictions = files.evictions(change, error)?;
+                self.remove(files, evictions, done);
+                Ok(())
+            };
             let made = survive(|| files.make_at_once(&mut change, &mut make_room));
             let error = match made {
                 Ok(Some((plan, Ok(true)))) => return done.push(change.made(plan, true)),
@@ -195,31 +198,32 @@ impl Undecided {
                 }
                 Err(error) => error,
             };
-            let before = removals(files, &mut change, &error);
-            if self.remove(files, before, done) {
-                return self.again.push_back(change);
+            match removals(files, &mut change, error) {
+                Ok(removals) => {
+                    self.remove(files, removals, done);
+                    self.again.push_back(change);
+                }
+                Err(error) => {
+                    files.withdraw(&mut change, Some(&error));
+                    done.push(change.answered(Err(error)));
+                }
             }
-            files.withdraw(&mut change, Some(&error));
-            return done.push(change.answered(Err(error)));
+            return;
         }
     }
 
-    /// Makes these removals for another change; false where none helps it.
+    /// Makes these removals for another change.
     fn remove(
         &mut self,
         files: &impl Files,
-        removals: Option<Vec<ChangeRequest>>,
+        removals: Vec<ChangeRequest>,
         done: &mut Vec<AppliedChange>,
-    ) -> bool {
-        let Some(removals) = removals else {
-            return false;
-        };
+    ) {
         self.waits_for_others |= removals.is_empty();
         for removal in removals {
             self.make_at_once(files, removal, done);
         }
         files.evicted();
-        true
     }
 
     /// The answer to a `change` of a folder, of which `outcome` came; `None` where it is made once a value that has
@@ -230,13 +234,16 @@ impl Undecided {
         mut change: ChangeRequest,
         outcome: Result<(), Error>,
     ) -> Option<AppliedChange> {
-        let before = |error| removals(files, &mut change, error);
-        let Some(removals) = outcome.as_ref().err().and_then(before) else {
-            return Some(change.of_folder(outcome));
+        let outcome = match outcome.map_err(|error| removals(files, &mut change, error)) {
+            Err(Ok(removals)) => {
+                self.again.extend(removals);
+                self.again.push_back(change);
+                return None;
+            }
+            Err(Err(error)) => Err(error),
+            Ok(()) => Ok(()),
         };
-        self.again.extend(removals);
-        self.again.push_back(change);
-        None
+        Some(change.of_folder(outcome))
     }
 
     /// Another change, or another program, was in the way of `change`.

@@ -192,7 +192,7 @@ impl Files for World {
     fn make_at_once(
         &self,
         change: &mut ChangeRequest,
-        _: &mut dyn FnMut(&ChangeRequest) -> bool,
+        _: &mut dyn FnMut(&ChangeRequest, Error) -> Result<(), Error>,
     ) -> MadeAtOnce {
         let current = self.find(change)?;
         let plan = plan(self, change, current)?;

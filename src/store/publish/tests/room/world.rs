@@ -277,11 +277,14 @@ impl Files for World {
     fn make_at_once(
         &self,
         change: &mut ChangeRequest,
-        make_room: &mut dyn FnMut(&ChangeRequest) -> bool,
+        make_room: &mut dyn FnMut(&ChangeRequest, Error) -> Result<(), Error>,
     ) -> MadeAtOnce {
         let current = self.find(change)?;
         let mut planned = plan(self, change, current);
-        if planned.as_ref().is_err_and(lacks_room) && make_room(change) {
+        if let Err(error) = &planned
+            && lacks_room(error)
+        {
+            make_room(change, error.clone())?;
             planned = plan(self, change, current);
         }
         let made = |plan| {
@@ -293,18 +296,18 @@ impl Files for World {
         Ok(planned?.map(made))
     }
 
-    fn evictions(&self, change: &ChangeRequest) -> Option<Vec<ChangeRequest>> {
+    fn evictions(&self, change: &ChangeRequest, error: Error) -> Result<Vec<ChangeRequest>, Error> {
         let mut evicted = self.evicted.borrow_mut();
         let (count, none_left) = evicted.entry(change.key.as_str().to_owned()).or_default();
         if self.planted == Planted::GivesUp && *count > 0 {
-            return None;
+            return Err(error);
         }
         let victims = match self.choose(change) {
             Choice::Evict(victims) => victims,
             Choice::Wait => Vec::new(),
-            Choice::Nobody => {
+            Choice::Nobody(why) => {
                 *none_left = true;
-                return None;
+                return Err(why.unwrap_or(error));
             }
         };
         *count += victims.len();
@@ -321,7 +324,7 @@ impl Files for World {
             }));
             eviction
         };
-        Some(victims.into_iter().map(evict).collect())
+        Ok(victims.into_iter().map(evict).collect())
     }
 
     fn evicted(&self) {
