@@ -13,20 +13,35 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use hyper::header::{AUTHORIZATION, HeaderMap};
+use hyper::StatusCode;
+use hyper::header::{AUTHORIZATION, HeaderMap, RETRY_AFTER};
 
 use crate::access::{Access, CheckError, Evidence, LinkKind, LinkTerms, Policy, Source, Subject};
 use crate::http::auth::authorize::{proven_subject, unauthenticated};
 use crate::http::auth::credentials::{
-    AuthCache, AuthMethod, BadLink, Credentials, NameAndPassword, Presented, Principal, SignedLink,
-    credentials,
+    AuthCache, AuthMethod, Credentials, EXPIRED, INVALID, NameAndPassword, Presented, Principal,
+    SignedLink, credentials,
 };
 use crate::http::head::client::Client;
 use crate::http::head::names::AuthorizationFields;
 use crate::http::head::syntax::only;
 use crate::http::refusal::Refusal;
+use crate::http::refusal::kind::{Flag, Kind};
 use crate::metrics::AuthResult;
 use crate::store::{BlockingPool, second};
+
+const TOO_MANY: &Kind =
+    &Kind::new(StatusCode::TOO_MANY_REQUESTS, "too-many-failures").flags(&[Flag::Audited]);
+
+pub const CHECKS_BUSY: Refusal = Refusal::new(
+    &Kind::new(StatusCode::SERVICE_UNAVAILABLE, "checks-busy").fields(&[("retry-after", "1")]),
+    "too many passwords are being checked: try again in a moment",
+);
+
+pub const CERTIFICATE_ENDED: Refusal = Refusal::new(
+    &Kind::new(StatusCode::FORBIDDEN, "certificate-ended").flags(&[Flag::Audited, Flag::Closes]),
+    "the client certificate of this connection has ended: connect again with a valid one",
+);
 
 /// The result of an authentication.
 pub enum Identified {
@@ -121,10 +136,10 @@ impl Guard {
     /// Authenticates a client by a signed link to `key`.
     pub fn authenticate_link(
         &self,
-        link: Result<SignedLink, BadLink>,
+        link: Result<SignedLink, Refusal>,
         kind: LinkKind,
         key: &str,
-    ) -> Result<Rc<Principal>, BadLink> {
+    ) -> Result<Rc<Principal>, Refusal> {
         let (policy, now) = (self.0.policy(), SystemTime::now());
         let followed = link.and_then(|link| {
             let terms = LinkTerms {
@@ -134,9 +149,9 @@ impl Guard {
                 max: link.max,
             };
             let subject = policy.by_link(&link.by, &terms, &link.signature, now);
-            let subject = subject.ok_or(BadLink::Invalid)?;
+            let subject = subject.ok_or(INVALID)?;
             if second(now) >= link.expires {
-                return Err(BadLink::Expired);
+                return Err(EXPIRED);
             }
             let by = AuthMethod::Link { max: link.max };
             Ok(self.principal(Arc::new(subject), by, Evidence::Nothing))
@@ -181,7 +196,7 @@ impl Guard {
             CheckError::Limited(wait) => self.limited(wait),
             CheckError::Busy => {
                 access.count(AuthResult::Busy);
-                Refusal::ChecksBusy
+                CHECKS_BUSY
             }
         })?;
         // The check has counted the failure.
@@ -232,8 +247,8 @@ impl Guard {
 
     fn limited(&self, wait: Duration) -> Refusal {
         self.0.count(AuthResult::Limited);
-        Refusal::TooManyFailures {
-            retry_after: wait.as_secs() + 1,
-        }
+        let wait = wait.as_secs() + 1;
+        let why = format!("too many wrong tokens or passwords from this address: wait {wait} s");
+        TOO_MANY.because(why).with(RETRY_AFTER, wait.into())
     }
 }

@@ -6,17 +6,21 @@
 
 use std::time::{Duration, SystemTime};
 
+use hyper::StatusCode;
+
 use crate::access::{LinkKind, LinkTerms, Policy, Subject};
+use crate::http::audit::AuditEvent;
 use crate::http::auth::credentials::{Principal, SignedLink};
-use crate::http::auth::share::{BadShare, ShareRequest, lasts};
+use crate::http::auth::share::{NOT_COUNTED, NOT_OFFERED, ShareRequest, lasts, too_long};
+use crate::http::head::query::QueryFields;
 use crate::http::head::syntax::encoded;
 use crate::http::refusal::Refusal;
-use crate::http::response::outcome::Outcome;
+use crate::http::response::{Reply, TEXT, unstored};
 use crate::store::second;
 
 /// Makes the link that was `asked` for by the client `principal`, if it has the rights to it.
-pub fn sign(principal: Option<&Principal>, asked: &ShareRequest) -> Result<Outcome, Refusal> {
-    let principal = principal.ok_or(BadShare::NotOffered)?;
+pub fn sign(principal: Option<&Principal>, asked: &ShareRequest) -> Result<Reply, Refusal> {
+    let principal = principal.ok_or(NOT_OFFERED)?;
     let (policy, now) = (principal.access.policy(), SystemTime::now());
     // The rules may be others than before a check of its password.
     let principal = principal.by_policy(&policy)?;
@@ -29,10 +33,10 @@ pub fn sign(principal: Option<&Principal>, asked: &ShareRequest) -> Result<Outco
         now,
     )?;
     let (base, path, query) = (&asked.base, encoded(asked.key.as_str()), link.query());
-    Ok(Outcome::Shared {
-        link: format!("{base}/{path}?{query}\n"),
-        lasts: link.expires.saturating_sub(second(now)),
-    })
+    let lasts = link.expires.saturating_sub(second(now));
+    let link = format!("{base}/{path}?{query}\n");
+    let reply = Reply::from(unstored(StatusCode::OK, TEXT, link));
+    Ok(reply.told(AuditEvent::Shared(lasts)))
 }
 
 /// The link by which `subject`, which has the rights to it, shares the value of `key` at the time `now`.
@@ -42,14 +46,14 @@ fn signed(
     key: &str,
     lasts: Option<Duration>,
     now: SystemTime,
-) -> Result<SignedLink, BadShare> {
+) -> Result<SignedLink, Refusal> {
     let by = policy.shares.get(&subject.name);
     let link_key = by.and_then(|by| Some((by, policy.link_keys.get(by)?)));
-    let (by, link_key) = link_key.ok_or(BadShare::NotOffered)?;
+    let (by, link_key) = link_key.ok_or(NOT_OFFERED)?;
     let most = link_key.lasts;
     let lasts = lasts.unwrap_or(most);
     if lasts > most {
-        return Err(BadShare::TooLong(most));
+        return Err(too_long(most));
     }
     let end = second(now).saturating_add(lasts.as_secs());
     let end_of_subject = subject.not_after.map(second);
@@ -60,7 +64,7 @@ fn signed(
         expires,
         max: None,
     };
-    let signature = policy.sign(by, &terms, now).ok_or(BadShare::NotCounted)?;
+    let signature = policy.sign(by, &terms, now).ok_or(NOT_COUNTED)?;
     Ok(SignedLink {
         expires,
         by: by.to_string(),
@@ -75,10 +79,10 @@ pub fn explain_share(
     policy: &Policy,
     subject: &Subject,
     key: &str,
-    query: &str,
-) -> Result<(String, Duration), BadShare> {
+    query: &QueryFields<'_>,
+) -> Result<(String, Duration), Refusal> {
     let now = SystemTime::now();
-    let link = signed(policy, subject, key, lasts(Some(query))?, now)?;
+    let link = signed(policy, subject, key, lasts(query)?, now)?;
     let lasts = link.expires.saturating_sub(second(now));
     Ok((link.by, Duration::from_secs(lasts)))
 }
@@ -130,14 +134,16 @@ mod tests {
             base: String::new(),
         };
         let signed = || sign(Some(&principal), &asked);
-        assert!(matches!(signed(), Ok(Outcome::Shared { .. })));
+        assert!(signed().is_ok());
         for (may, right) in [("\"link\"", Right::Read), ("\"read\"", Right::Link)] {
             write(&subject, may);
             access.reload().expect("rules");
-            assert!(matches!(signed(), Err(Refusal::NotAllowed(of)) if of == right));
+            let refused = signed().err().expect("a refusal");
+            let told = format!("not allowed: this needs the right to {} here", right.name());
+            assert_eq!(refused.to_string(), told);
         }
         write("", "\"link\", \"read\"");
         access.reload().expect("rules");
-        assert!(matches!(signed(), Err(Refusal::Unauthenticated { .. })));
+        assert_eq!(signed().err().expect("a refusal").name(), "unauthenticated");
     }
 }

@@ -18,10 +18,11 @@ use hyper::Response;
 use hyper::body::{Body as _, Frame, Incoming};
 use hyper::header::{CONTENT_LENGTH, EXPECT, HeaderMap};
 
-use crate::http::exchange::ConnectionState;
+use crate::http::exchange::Exchange;
 use crate::http::head::encode::{continue_100, encode_interim};
 use crate::http::head::syntax::number;
 use crate::http::refusal::Refusal;
+use crate::http::refusal::common::{CUT_OFF, too_large};
 use crate::store::{self, BodySource};
 
 /// The most that is received of a body which is not used, in bytes. Where there is more, the connection ends with the
@@ -61,8 +62,8 @@ impl RequestBody {
     /// The next frame; the socket brings none.
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Refusal>>> {
         match self {
-            Self::Http1(body) => Pin::new(body).poll_frame(cx).map_err(|_| Refusal::CutOff),
-            Self::Http2(body) => body.poll_frame(cx).map_err(|_| Refusal::CutOff),
+            Self::Http1(body) => Pin::new(body).poll_frame(cx).map_err(|_| CUT_OFF),
+            Self::Http2(body) => body.poll_frame(cx).map_err(|_| CUT_OFF),
             Self::Socket(_) => Poll::Ready(None),
         }
     }
@@ -77,19 +78,19 @@ pub struct Received<'a> {
     pub has_ended: bool,
     /// The trailers, once the body has ended.
     pub trailers: Option<HeaderMap>,
-    connection: &'a ConnectionState,
+    exchange: &'a Exchange,
 }
 
 impl<'a> Received<'a> {
     /// A body that comes from the socket was held to the limit when its length was announced.
-    pub fn new(body: RequestBody, limit: u64, connection: &'a ConnectionState) -> Self {
+    pub fn new(body: RequestBody, limit: u64, exchange: &'a Exchange) -> Self {
         Self {
             has_ended: body.is_empty(),
             body,
             left: limit,
             limit,
             trailers: None,
-            connection,
+            exchange,
         }
     }
 
@@ -100,7 +101,7 @@ impl<'a> Received<'a> {
                 return Ok(None);
             }
             let read = store::read(source).await;
-            return read.map(Some).map_err(|_| Refusal::CutOff);
+            return read.map(Some).map_err(|_| CUT_OFF);
         }
         while let Some(frame) = self.frame().await {
             let data = match frame?.into_data() {
@@ -110,9 +111,9 @@ impl<'a> Received<'a> {
                     continue;
                 }
             };
-            self.connection.progress.count_received(data.len());
+            self.exchange.progress.count_received(data.len());
             let left = self.left.checked_sub(data.len() as u64);
-            self.left = left.ok_or(Refusal::TooLarge { limit: self.limit })?;
+            self.left = left.ok_or(too_large(self.limit))?;
             return Ok(Some(data));
         }
         self.has_ended = true;
@@ -150,14 +151,14 @@ impl<'a> Received<'a> {
         if body.is_empty() {
             return None;
         }
-        let since = self.connection.record.start_waiting();
-        let progress = &self.connection.progress;
+        let since = self.exchange.record.start_waiting();
+        let progress = &self.exchange.progress;
         let frame = poll_fn(|cx| match body.poll_frame(cx) {
-            Poll::Pending if progress.given_up.get() => Poll::Ready(Some(Err(Refusal::CutOff))),
+            Poll::Pending if progress.given_up.get() => Poll::Ready(Some(Err(CUT_OFF))),
             polled => polled,
         });
         let frame = frame.await;
-        self.connection.record.stop_waiting(since);
+        self.exchange.record.stop_waiting(since);
         frame
     }
 
@@ -185,7 +186,7 @@ impl<'a> Received<'a> {
             source.take_early();
             while source.remaining() > 0 {
                 let dropped = poll_fn(|cx| source.poll_discard(cx)).await;
-                dropped.ok_or(Refusal::CutOff)?;
+                dropped.ok_or(CUT_OFF)?;
             }
         }
         while self.next().await?.is_some() {}
@@ -196,7 +197,7 @@ impl<'a> Received<'a> {
 impl Drop for Received<'_> {
     fn drop(&mut self) {
         if !self.has_ended && !self.body.is_empty() {
-            self.connection.leave_unread();
+            self.exchange.leave_unread();
         }
     }
 }
@@ -254,7 +255,7 @@ impl Stream {
 #[derive(Debug)]
 pub struct StreamBody {
     stream: Rc<Stream>,
-    state: Rc<ConnectionState>,
+    state: Rc<Exchange>,
     len: Option<u64>,
     /// 100 (Continue) is sent once the body is waited for (RFC 9110, section 10.1.1).
     is_awaited: bool,
@@ -262,7 +263,7 @@ pub struct StreamBody {
 
 impl StreamBody {
     /// The body of the request with these `headers` on `stream`, whose state is `state`.
-    pub fn new(stream: &Rc<Stream>, state: &Rc<ConnectionState>, headers: &HeaderMap) -> Self {
+    pub fn new(stream: &Rc<Stream>, state: &Rc<Exchange>, headers: &HeaderMap) -> Self {
         let empty = stream.is_received().then_some(0);
         Self {
             stream: Rc::clone(stream),

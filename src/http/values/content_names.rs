@@ -7,6 +7,7 @@
 use data_encoding::HEXLOWER;
 
 use crate::http::refusal::Refusal;
+use crate::http::refusal::common::BAD_KEY;
 use crate::http::service_config::ServiceConfig;
 use crate::store::Key;
 
@@ -24,8 +25,10 @@ pub fn named_sha256(key: &Key<'_>, config: &ServiceConfig) -> Result<Option<[u8;
     let digest = HEXLOWER.decode(digits.as_bytes()).ok();
     let sha256 = digest.and_then(|digest| digest.try_into().ok());
     sha256.map(Some).ok_or_else(|| {
-        let both = (prefix.to_owned(), name.to_owned());
-        Refusal::NoDigestInName(Box::new(both))
+        BAD_KEY.because(format!(
+            "bad key: below {prefix:?} the last segment is the SHA-256 of the value, 64 digits in lower case with or without sha256: \
+             before them, and {name:?} is none"
+        ))
     })
 }
 
@@ -36,43 +39,4 @@ pub fn are_alike(folders: [&Key<'_>; 2], config: &ServiceConfig) -> bool {
     let [from, to] = [&folders[0], &folders[1]].map(|folder| named.prefix_of(folder));
     let mut whole = folders.iter();
     from == to && whole.all(|folder| from.is_some() || named.below(folder).next().is_none())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::Prefixes;
-
-    #[test]
-    fn a_name_below_the_prefix_is_64_digits_in_lower_case() {
-        let config = ServiceConfig {
-            named_by_sha256: Prefixes::new(["cas/"]),
-            ..ServiceConfig::default()
-        };
-        let named = |key: &str| {
-            let key = Key::new(key.to_owned()).unwrap();
-            let digest = named_sha256(&key, &config).map_err(|why| why.to_string())?;
-            Ok::<_, String>(digest.map(|digest| digest[0]))
-        };
-        let digits = "ab".repeat(32);
-        for good in [format!("cas/{digits}"), format!("cas/a/sha256:{digits}")] {
-            assert_eq!(named(&good), Ok(Some(0xab)), "{good}");
-        }
-        for free in ["cas", "ac/x", "x/cas/y"] {
-            assert_eq!(named(free), Ok(None), "{free}");
-        }
-        for bad in [
-            "x".to_owned(),
-            digits.to_uppercase(),
-            digits[1..].to_owned(),
-            format!("{digits}00"),
-            format!("SHA256:{digits}"),
-            format!("sha256:sha256:{digits}"),
-            format!("{digits}/x"),
-        ] {
-            let why = named(&format!("cas/{bad}")).unwrap_err();
-            let name = bad.rsplit('/').next().unwrap();
-            assert!(why.contains("\"cas/\"") && why.contains(name), "{why}");
-        }
-    }
 }

@@ -10,7 +10,6 @@ pub mod request;
 
 const DESTINATION: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-destination");
 pub const FIELD: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-field");
-pub const QUERY: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-query");
 /// RFC 4918, sections 9.8.5 and 9.9.5.
 const ELSEWHERE: &Kind = &Kind::new(StatusCode::BAD_GATEWAY, "other-destination");
 pub const EXISTS: &Kind = &Kind::new(StatusCode::PRECONDITION_FAILED, "precondition-failed");

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use scopeguard::guard;
+
 use super::account::Account;
 use super::ledger::State;
 use super::value::{Value, nanos};
@@ -29,20 +31,6 @@ impl Victim {
     }
 }
 
-/// A removal that is under way.
-struct Leaving {
-    account: Arc<Account>,
-    key: Box<str>,
-    value: Arc<Value>,
-}
-
-impl Drop for Leaving {
-    fn drop(&mut self) {
-        let (account, state) = (&self.account, &mut *self.account.state.lock());
-        state.leave(&account.bounds, &self.key, &self.value, false);
-    }
-}
-
 impl Account {
     /// Begins the removal of `value`, for the reason `why`; a use since the time `used` saves it.
     pub(super) fn victim(
@@ -56,13 +44,12 @@ impl Account {
         let name = Key::new(key.to_string()).ok()?;
         state.leave(&self.bounds, &key, &value, true);
         let (version, bytes) = (value.known().version, value.bytes());
-        let leaving = Leaving {
-            account: Arc::clone(self),
-            key,
-            value,
-        };
+        let leaving = guard((Arc::clone(self), key, value), |(account, key, value)| {
+            let state = &mut *account.state.lock();
+            state.leave(&account.bounds, &key, &value, false);
+        });
         let allows = move |current: Option<Meta>| {
-            let is_used = used.is_some_and(|used| leaving.value.used() != used);
+            let is_used = used.is_some_and(|used| leaving.2.used() != used);
             let is_same = current.map(|meta| nanos(meta.version)) == Some(version);
             let may_go = why != Removal::Expired || current.is_some_and(|meta| meta.has_ended());
             !is_used && is_same && may_go

@@ -132,19 +132,18 @@ impl ChangeRequest {
 
     /// The room that its value asks for.
     pub fn ask(&self, account: &Account) -> Option<Ask<'_>> {
-        let bytes = match &self.kind {
-            Change::Put(value) => account.size_of(value.len),
-            Change::Move(value) => value.taken,
+        let (bytes, staged) = match &self.kind {
+            Change::Put(value) => {
+                let staged = value.staging.as_ref().map_or(0, |it| it.bytes());
+                (account.size_of(value.len), staged)
+            }
+            Change::Move(value) => (value.taken, 0),
             Change::Remove(_) | Change::Folder(_) => return None,
         };
         Some(Ask {
-            key: self.key.as_str(),
-            bytes,
             source: self.source().map(|source| source.key.as_str()),
-            staged: match &self.kind {
-                Change::Put(value) => value.staging.as_ref().map_or(0, |it| it.bytes()),
-                _ => 0,
-            },
+            staged,
+            ..Ask::new(self.key.as_str(), bytes)
         })
     }
 
@@ -196,12 +195,6 @@ impl ChangeRequest {
             Change::Remove(removal) => removal,
             _ => None,
         }
-    }
-
-    /// False if it is a removal by the server whose value was used since it was decided with this `plan`.
-    pub fn is_allowed_still(&self, plan: Plan) -> bool {
-        let condition = self.condition.as_ref().filter(|_| self.removal().is_some());
-        condition.is_none_or(|allows| allows(plan.base))
     }
 
     /// It is made as it was planned; its names are yet to be synced, if it `syncs`.

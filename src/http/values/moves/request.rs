@@ -12,14 +12,16 @@ use hyper::http::uri::{Authority, Scheme};
 use crate::http::head::allowlists::host_and_port;
 use crate::http::head::client::Client;
 use crate::http::head::path::{check_depth, folder, key};
+use crate::http::head::query::{Parameters, QueryFields};
 use crate::http::head::syntax::only;
 use crate::http::refusal::Refusal;
+use crate::http::refusal::common::{BAD_KEY, FOLDER_PRECONDITION, NO_SUCH_PATH};
 use crate::http::service::operation::{FolderMove, MoveRequest, Operation, PutOptions};
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::content_names::named_sha256;
-use crate::http::values::moves::{FIELD, QUERY, SAME, WITHIN, elsewhere, mixed, no_destination};
-use crate::store::{BadKey, DELETE_AFTER, DELETE_AT, Key, Preconditions};
+use crate::http::values::moves::{FIELD, SAME, WITHIN, elsewhere, mixed, no_destination};
+use crate::store::{DELETE_AFTER, DELETE_AT, Key, Preconditions};
 
 const DESTINATION: HeaderName = HeaderName::from_static("destination");
 /// RFC 4918, section 10.2.
@@ -95,6 +97,7 @@ impl MoveRequest {
 /// The operation that a MOVE or COPY with this `head` asks for.
 pub fn relocation(
     head: &Parts,
+    query: &QueryFields<'_>,
     is_copy: bool,
     client: Client,
     config: &ServiceConfig,
@@ -103,14 +106,12 @@ pub fn relocation(
         .into_iter()
         .find(|name| head.headers.contains_key(*name))
     {
-        return Err(FIELD.because(format_args!(
-            "MOVE and COPY take no {name}: nothing was done"
-        )));
+        return Err(FIELD.because(format!("MOVE and COPY take no {name}: nothing was done")));
     }
     let to = destination(head, client, config)?;
     let (from, to) = (head.uri.path(), to.path());
-    let of_destination = |why| match why {
-        Refusal::NoSuchPath if to != "/" => no_destination(),
+    let of_destination = |why: Refusal| match why {
+        why if why == NO_SUCH_PATH && to != "/" => no_destination(),
         why => of_no_key(why, to),
     };
     // In this order: of two ends that are none the destination is told.
@@ -123,7 +124,7 @@ pub fn relocation(
         }
         (to, from) => {
             let (to, from) = (to.map_err(of_destination)?, from?);
-            is_whole(head)?;
+            query.check_all(OF_FOLDER)?;
             let (from, to) = (from.unwrap_or_default(), to.unwrap_or_default());
             let asked = Box::new(FolderMove::of(&head.headers, &from, &to)?);
             Ok(if is_copy {
@@ -143,7 +144,7 @@ impl FolderMove {
             return Err(FIELD.because(why));
         }
         if preconditions_of_write(headers).is_some() || of_destination(headers).is_some() {
-            return Err(Refusal::FolderPrecondition);
+            return Err(FOLDER_PRECONDITION);
         }
         if from.starts_with(to) || to.starts_with(from) {
             let why = "one of the two folders is the other, or lies in it";
@@ -170,16 +171,13 @@ impl FolderMove {
     }
 }
 
-/// Refuses a query of a change of a folder: what it is meant to select would be ignored, and all would go.
-pub fn is_whole(head: &Parts) -> Result<(), Refusal> {
-    match head.uri.query() {
-        None | Some("") => Ok(()),
-        Some(_) => {
-            Err(QUERY
-                .because("a folder is made, moved, copied and removed whole: there is no query"))
-        }
-    }
-}
+/// The parameters of a change of a folder: none. What one is meant to select would be ignored, and all would go.
+pub const OF_FOLDER: &Parameters = &Parameters {
+    of: "a change of a folder",
+    once: &[],
+    many: &[],
+    hint: "a folder is made, moved, copied and removed whole",
+};
 
 /// Whether Depth asks for all that is below a folder; `None` where it is not sent.
 pub fn is_deep(headers: &HeaderMap) -> Result<Option<bool>, Refusal> {
@@ -280,9 +278,9 @@ fn is_ours(
 
 /// The refusal of a path that is no key: of a folder, one of its own.
 fn of_no_key(why: Refusal, path: &str) -> Refusal {
-    match why {
-        Refusal::NoSuchPath if path == "/" => mixed(),
-        Refusal::BadKey(BadKey::EmptySegment) if matches!(folder(path), Ok(Some(_))) => mixed(),
-        why => why,
+    let is_folder = || why.kind == BAD_KEY && matches!(folder(path), Ok(Some(_)));
+    if (why == NO_SUCH_PATH && path == "/") || is_folder() {
+        return mixed();
     }
+    why
 }
