@@ -113,6 +113,11 @@ impl ValuesDir {
         self.file_system.map(|(device, _)| device)
     }
 
+    /// True if the root lies on a local file system, and not on an overlay of some.
+    pub fn is_local(&self) -> bool {
+        self.file_system.is_some_and(|(_, kind)| kind.shows_removal)
+    }
+
     /// Opens the value of `key` for reading; `None` when there is none.
     ///
     /// With [`Blocking::Never`], fails with `AGAIN` where the device would be needed, or the file lies on another file

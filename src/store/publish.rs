@@ -80,7 +80,7 @@ impl Publisher {
         condition: Option<Condition>,
     ) -> impl Future<Output = PublishResult> {
         let (reply_to, reply) = batch_reply::channel();
-        let change = ChangeRequest::new(key, change, condition, reply_to);
+        let change = ChangeRequest::new(key, change, condition, Some(reply_to));
         // A change that cannot be queued is dropped, and its receiver learns it.
         let full = self.running.as_ref().and_then(|(queue, _)| {
             let Err(TrySendError::Full(change)) = queue.try_send(change) else {

@@ -65,7 +65,7 @@ impl UploadRoom {
                     is_made = true;
                 }
                 Ok(Some(Choice::Wait)) => tokio::time::sleep(SOON).await,
-                Ok(Some(Choice::Nobody)) | Err(_) => return false,
+                Ok(Some(Choice::Nobody(_))) | Err(_) => return false,
             }
         }
     }
