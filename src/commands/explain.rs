@@ -10,7 +10,7 @@ use humantime::format_duration;
 
 use super::{Failure, UsageError};
 use crate::access::{Access, Policy, Right, Rule};
-use crate::http::{self, ArchiveFormat, explain_share, is_share};
+use crate::http::{self, ArchiveFormat, OF_SHARE, QueryFields, explain_share};
 
 /// The rights of which a request needs one.
 struct Need {
@@ -68,6 +68,7 @@ pub fn explain_access(
     };
     let subject = subject.ok_or_else(|| UsageError(format!("there is no subject {who:?}")))?;
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let query = &QueryFields::of(Some(query));
     let asked = match destination {
         Some(to) => relocation(method, path, to),
         None => needs(method, path, query),
@@ -92,7 +93,7 @@ pub fn explain_access(
     if let Some(of_each) = of_each {
         let _ = writeln!(text, "each value below: as {of_each} of its key");
     }
-    if let ("POST", true, Some(need)) = (method, is_share(Some(query)), needs.first()) {
+    if let ("POST", true, Some(need)) = (method, query.resembles(OF_SHARE), needs.first()) {
         let signed = explain_share(&policy, subject, &need.of, query);
         is_allowed &= signed.is_ok();
         text += &signed.map_or_else(
@@ -128,21 +129,17 @@ fn key(path: &str) -> Result<String, String> {
 }
 
 /// The needs of a request other than MOVE and COPY.
-fn needs(method: &str, path: &str, query: &str) -> Result<Needs, String> {
+fn needs(method: &str, path: &str, query: &QueryFields<'_>) -> Result<Needs, String> {
     let (all, any) = (Need::all, Need::any);
     let key = || key(path);
-    let prefix = || {
-        let fields = form_urlencoded::parse(query.as_bytes());
-        let prefix = fields.filter(|(name, _)| name == "prefix").last();
-        prefix.map_or_else(String::new, |(_, prefix)| prefix.into_owned())
-    };
+    let prefix = || query.get("prefix").unwrap_or_default();
     let is_archive = || {
-        let format = ArchiveFormat::of(Some(query)).map_err(|why| why.to_string());
+        let format = ArchiveFormat::of(query).map_err(|why| why.to_string());
         format.map(|format| format.is_some())
     };
     let needs = match (method, path, folder(path)?) {
         ("GET" | "HEAD", "/-/metrics", _) => vec![any(&[Right::Metrics], "")],
-        ("GET", "/-/watch", _) => vec![any(&[Right::Watch], &prefix())],
+        ("GET", "/-/watch", _) => vec![any(&[Right::Watch], prefix())],
         ("POST", "/-/upload", _) => {
             return Err("each file of a form is a PUT of its key: ask for these".to_owned());
         }
@@ -150,10 +147,10 @@ fn needs(method: &str, path: &str, query: &str) -> Result<Needs, String> {
             let needs = vec![any(READ, &of), any(LIST, &of)];
             return Ok((needs, Some("GET and listing")));
         }
-        ("GET" | "HEAD", _, Some(of)) => vec![any(LIST, &(of + &prefix()))],
+        ("GET" | "HEAD", _, Some(of)) => vec![any(LIST, &(of + prefix()))],
         ("GET" | "HEAD", ..) => vec![all(READ, &key()?)],
         ("PUT", _, Some(of)) if is_archive()? => return Ok((vec![any(CREATE, &of)], Some("PUT"))),
-        ("POST", ..) if is_share(Some(query)) => {
+        ("POST", ..) if query.resembles(OF_SHARE) => {
             vec![all(&[Right::Link], &key()?), all(READ, &key()?)]
         }
         ("PUT" | "POST", ..) => vec![all(STORE, &key()?)],

@@ -7,6 +7,7 @@ use hyper::http::uri::Authority;
 use super::fields;
 use crate::http::head::client::{Client, Peer};
 use crate::http::head::path;
+use crate::http::head::query::QueryFields;
 use crate::http::service::operation::Operation;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::moves::request::relocation;
@@ -34,7 +35,8 @@ pub fn destination(data: &[u8]) {
     };
     let mut head = request.into_parts().0;
     head.headers = fields(&names, lines.get(1..).unwrap_or_default());
-    let (from, to, is_folder) = match relocation(&head, false, client, &config) {
+    let query = QueryFields::of(head.uri.query());
+    let (from, to, is_folder) = match relocation(&head, &query, false, client, &config) {
         Ok(Operation::Move(asked)) => (asked.from, asked.to, false),
         Ok(Operation::MoveFolder(asked)) => (asked.from, asked.to, true),
         _ => return,

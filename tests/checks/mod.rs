@@ -28,6 +28,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::http::forms::perform::Frames;
 use crate::http::head::path;
+use crate::http::head::query::QueryFields;
 use crate::http::head::range::{MAX_PARTS, ranges};
 use crate::http::listing::{ListFormat, ListTarget, Query};
 use crate::http::refusal::Refusal;
@@ -152,7 +153,8 @@ pub fn cursor(data: &[u8]) {
     };
     for format in [ListFormat::Json, ListFormat::Text, ListFormat::Html] {
         let place = |query| {
-            Query::of(query, true).map(|query| ListTarget::new("a/".to_owned(), query, format))
+            Query::of(&QueryFields::of(Some(query)))
+                .map(|query| ListTarget::new("a/".to_owned(), query, format))
         };
         let Ok(first) = place(query) else {
             return;

@@ -17,10 +17,9 @@ use hyper::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, HeaderMap,
     HeaderValue,
 };
-use percent_encoding::percent_decode_str;
 
+use crate::http::head::query::{BAD_QUERY, Parameters, QueryFields};
 use crate::http::head::syntax::{encoded, put};
-use crate::http::listing::is_mistyped;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::digest_fields::are_announced;
@@ -38,68 +37,30 @@ pub enum ArchiveFormat {
 
 impl ArchiveFormat {
     /// The format that the query names; `None` where it asks for no archive.
-    pub fn of(query: Option<&str>) -> Result<Option<Self>, BadArchive> {
-        let (mut format, mut files) = (None, 0);
-        if !parameters(query).any(|(name, _)| name == ARCHIVE) {
-            return Ok(None);
+    pub fn of(query: &QueryFields<'_>) -> Result<Option<Self>, Refusal> {
+        match query.get(ARCHIVE) {
+            None => Ok(None),
+            Some("tar") => Ok(Some(Self::Tar)),
+            Some("zip") => Ok(Some(Self::Zip)),
+            Some(_) => Err(BAD_QUERY.because("bad archive: it is tar or zip")),
         }
-        for (name, value) in parameters(query) {
-            match &*name {
-                ARCHIVE if format.is_none() && value == "tar" => format = Some(Self::Tar),
-                ARCHIVE if format.is_none() && value == "zip" => format = Some(Self::Zip),
-                ARCHIVE => return Err(BadArchive::Format),
-                FILES if files == MOST => return Err(BadArchive::TooMany),
-                FILES => files += 1,
-                // What is meant to select would be ignored, and all would go.
-                name if is_mistyped(name) => return Err(BadArchive::Parameter(name.to_owned())),
-                _ => {}
-            }
-        }
-        Ok(format)
     }
 }
 
-/// The reason that an archive is not made, or not understood.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadArchive {
-    #[error("bad archive: it is tar or zip, once")]
-    Format,
-    #[error("beside archive there is no parameter {0:?}: files=NAME selects")]
-    Parameter(String),
-    #[error("a tar is stored whole: files is for GET")]
-    Files,
-    #[error(
-        "an archive has at most {MOST} names in files: select folders, or take the whole folder"
-    )]
-    TooMany,
-    #[error(
-        "only a tar is unpacked, no zip and none that is compressed: send it as it is, with archive=tar"
-    )]
-    Coding,
-    #[error("an archive is stored without {0}: for that, store each value with PUT")]
-    Field(&'static str),
-    #[error("bad tar: {0}")]
-    Tar(&'static str),
-    #[error("it is {0}, and only plain files are stored")]
-    Kind(&'static str),
-}
-
-const BAD_QUERY: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-query");
-const BAD_ARCHIVE: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-archive");
+pub const BAD_ARCHIVE: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-archive");
 const COMPRESSED: &Kind = &Kind::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content-coding");
 
-impl From<BadArchive> for Refusal {
-    fn from(why: BadArchive) -> Self {
-        let kind = match why {
-            BadArchive::Format
-            | BadArchive::Parameter(_)
-            | BadArchive::Files
-            | BadArchive::TooMany => BAD_QUERY,
-            BadArchive::Coding => COMPRESSED,
-            BadArchive::Field(_) | BadArchive::Tar(_) | BadArchive::Kind(_) => BAD_ARCHIVE,
-        };
-        kind.because(why.to_string())
-    }
+/// The refusal of what is no tar.
+pub const NO_TAR: Refusal = Refusal::new(
+    COMPRESSED,
+    "only a tar is unpacked, no zip and none that is compressed: send it as it is, with archive=tar",
+);
+
+/// The refusal of a field that would have to be ignored.
+pub fn takes_no(field: &str) -> Refusal {
+    BAD_ARCHIVE.because(format!(
+        "an archive is stored without {field}: for that, store each value with PUT"
+    ))
 }
 
 /// A request for an archive of the values below a folder.
@@ -113,35 +74,51 @@ pub struct ArchiveRequest {
     pub selected: Option<Vec<Box<str>>>,
 }
 
-fn parameters(query: Option<&str>) -> form_urlencoded::Parse<'_> {
-    form_urlencoded::parse(query.unwrap_or_default().as_bytes())
-}
-
 /// The name of the parameter that asks for an archive, or says that the body is one.
-pub const ARCHIVE: &str = "archive";
+const ARCHIVE: &str = "archive";
 
-/// The name of the parameter that selects a value, or a folder, whose name ends with `/`; it may be repeated.
-pub const FILES: &str = "files";
+/// The name of the parameter that selects a value, or a folder, whose name ends with `/`.
+const FILES: &str = "files";
+
+/// The parameters of an archive.
+pub const PARAMETERS: &Parameters = &Parameters {
+    of: "an archive",
+    once: &[ARCHIVE],
+    many: &[FILES],
+    hint: "it has archive, and files=NAME selects",
+};
+
+/// The parameters of a tar that is stored below a folder.
+pub const OF_TAR: &Parameters = &Parameters {
+    of: "a tar that is stored",
+    once: &[ARCHIVE],
+    many: &[],
+    hint: "it has archive, and is stored whole",
+};
+
+/// The parameters of a value that is stored: none. With that of a tar it would get the name of the folder.
+pub const OF_VALUE: &Parameters = &Parameters {
+    of: "a value",
+    once: &[],
+    many: &[],
+    hint: "archive is for a folder, whose path ends with '/'; curl sends a tar there by -T - < FILE",
+};
 
 /// The most names of a selection: each may be a key of its own, which takes a look into the store.
 const MOST: usize = 1000;
 
 /// The names of values and folders below `folder` that the query selects, if it selects some: each once, in their
 /// order.
-pub fn selected(query: Option<&str>, folder: &str) -> Result<Option<Vec<Box<str>>>, BadKey> {
+pub fn selected(query: &QueryFields<'_>, folder: &str) -> Result<Option<Vec<Box<str>>>, Refusal> {
     let mut all: Vec<Box<str>> = Vec::new();
-    for pair in query.unwrap_or_default().split('&') {
-        let is_file = parameters(Some(pair)).any(|(name, _)| name == FILES);
-        if !is_file {
-            continue;
+    for name in query.all(FILES) {
+        if all.len() == MOST {
+            return Err(BAD_QUERY.because(format!(
+                "an archive has at most {MOST} names in files: select folders, or take the whole folder"
+            )));
         }
-        // The parser of forms puts U+FFFD, which a key may have, in place of what is no UTF-8.
-        let name = pair.split_once('=').map_or("", |(_, name)| name);
-        let name = name.replace('+', " ");
-        let name = percent_decode_str(&name).decode_utf8();
-        let name = name.map_err(|_| BadKey::NotUtf8)?;
         if name.is_empty() {
-            return Err(BadKey::Empty);
+            return Err(BadKey::Empty.into());
         }
         // The rules are for keys: one below a folder has to be valid.
         let below = if name.ends_with('/') { "k" } else { "" };
@@ -168,36 +145,32 @@ pub struct UnpackRequest {
 impl UnpackRequest {
     /// The request with these `headers`. A field that the server would have to ignore, though it says something of the
     /// values, is refused.
-    pub fn of(
-        format: ArchiveFormat,
-        folder: String,
-        headers: &HeaderMap,
-    ) -> Result<Self, BadArchive> {
+    pub fn of(format: ArchiveFormat, folder: String, headers: &HeaderMap) -> Result<Self, Refusal> {
         let is_identity = |it: &HeaderValue| it.as_bytes().eq_ignore_ascii_case(b"identity");
         let mut codings = headers.get_all(CONTENT_ENCODING).iter();
         if format != ArchiveFormat::Tar || !codings.all(is_identity) {
-            return Err(BadArchive::Coding);
+            return Err(NO_TAR);
         }
         check_digests(headers)?;
         if headers.contains_key(CONTENT_RANGE) {
-            return Err(BadArchive::Field("Content-Range"));
+            return Err(takes_no("Content-Range"));
         }
         if end(headers) != Ok(None) {
-            return Err(BadArchive::Field("an end"));
+            return Err(takes_no("an end"));
         }
         let given = preconditions_of_write(headers);
         let only_new = given.is_some();
         if given.is_some_and(|it| !matches!(it.exact(), Some(WriteCondition::Create))) {
-            return Err(BadArchive::Field("conditions but If-None-Match: *"));
+            return Err(takes_no("conditions but If-None-Match: *"));
         }
         Ok(Self { folder, only_new })
     }
 }
 
 /// Refuses digests in the fields of an archive, or in its trailers.
-fn check_digests(fields: &HeaderMap) -> Result<(), BadArchive> {
+fn check_digests(fields: &HeaderMap) -> Result<(), Refusal> {
     let is_none = Digests::of(fields) == Ok(Digests::default()) && !are_announced(fields);
-    is_none.then_some(()).ok_or(BadArchive::Field("digests"))
+    is_none.then_some(()).ok_or_else(|| takes_no("digests"))
 }
 
 /// Adds the headers of an archive of this folder: it is saved under the folder's name (RFC 6266).

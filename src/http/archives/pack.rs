@@ -27,8 +27,8 @@ use crate::http::body::{Content, Pieces};
 use crate::http::piece::Piece;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{NO_SUCH_FOLDER, NO_SUCH_KEY};
+use crate::http::request::{RequestContext, Service};
 use crate::http::response::{Reply, plain};
-use crate::http::service::context::{RequestContext, Service};
 use crate::http::values::representation::validators;
 use crate::store::{CONTENDED, Error, IN_MEMORY, Key, Page, Purpose, TRIES, ValuesBelow, second};
 
@@ -83,8 +83,8 @@ pub async fn archive(request: &RequestContext, asked: ArchiveRequest) -> Result<
         }
     }
     let service = Rc::clone(&request.service);
-    let connection = Rc::clone(&request.guard.connection);
-    let rest = made.map_err(move |why: Refusal| service.broke_off(why, &connection));
+    let exchange = Rc::clone(&request.guard.exchange);
+    let rest = made.map_err(move |why: Refusal| service.broke_off(why, &exchange));
     let pieces: Pieces = Box::pin(stream::iter(first.map(Ok)).chain(rest));
     let response = plain(StatusCode::OK, Body::of(Content::Made(pieces)));
     Ok(Reply::from(response).with(|headers| {

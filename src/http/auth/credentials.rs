@@ -19,9 +19,12 @@ use std::time::SystemTime;
 use base64::Engine as _;
 use base64::engine::GeneralPurpose;
 use base64::engine::general_purpose::GeneralPurposeConfig;
-use form_urlencoded::{byte_serialize, parse};
+use form_urlencoded::byte_serialize;
+use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 
-use crate::access::{Access, Evidence, Source, Subject};
+use crate::access::{Access, Evidence, Policy, Source, Subject};
+use crate::http::head::query::QueryFields;
+use crate::metrics::AuthResult;
 use crate::store::now;
 
 /// The most of a name or a password, in bytes. Hashing a longer one takes time that its sender does not pay.
@@ -114,49 +117,27 @@ impl SignedLink {
     }
 }
 
-/// The reason that a link is refused for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadLink {
-    #[error("this link has expired")]
-    Expired,
-    #[error("this link is not valid")]
-    Invalid,
-}
-
+const UNAUTHENTICATED: &Kind =
+    &Kind::new(StatusCode::UNAUTHORIZED, "unauthenticated").flags(&[Flag::Audited]);
 const BAD_LINK: &Kind = &Kind::new(StatusCode::FORBIDDEN, "bad-link").flags(&[Flag::Audited]);
 
-impl From<BadLink> for Refusal {
-    fn from(why: BadLink) -> Self {
-        BAD_LINK.because(why.to_string())
-    }
-}
+pub const EXPIRED: Refusal = Refusal::new(BAD_LINK, "this link has expired");
+pub const INVALID: Refusal = Refusal::new(BAD_LINK, "this link is not valid");
 
 /// The signed link in `query`; `None` where it is none.
-pub fn signed_link(query: Option<&str>) -> Option<Result<SignedLink, BadLink>> {
-    let query = query?;
-    let is_link = parse(query.as_bytes()).any(|(name, _)| name == "signature");
-    is_link.then(|| read(query).ok_or(BadLink::Invalid))
+pub fn signed_link(query: &QueryFields<'_>) -> Option<Result<SignedLink, Refusal>> {
+    query.has("signature").then(|| read(query).ok_or(INVALID))
 }
 
-fn read(query: &str) -> Option<SignedLink> {
-    let (mut expires, mut by, mut max, mut signature) = (None, None, None, None);
-    for (name, value) in parse(query.as_bytes()) {
-        let is_new = match &*name {
-            "expires" => expires.replace(number(&value)?).is_none(),
-            "by" => by.replace(value.into_owned()).is_none(),
-            "max" => max.replace(number(&value)?).is_none(),
-            "signature" => signature.replace(value.into_owned()).is_none(),
-            _ => true,
-        };
-        if !is_new {
-            return None;
-        }
-    }
+fn read(query: &QueryFields<'_>) -> Option<SignedLink> {
+    let once = |name| query.all(name).count() <= 1;
+    let is_whole = ["expires", "by", "max", "signature"].into_iter().all(once);
+    let max = query.get("max").map(number);
     Some(SignedLink {
-        expires: expires?,
-        by: by?,
-        max,
-        signature: signature?,
+        expires: number(query.get("expires").filter(|_| is_whole)?)?,
+        by: query.get("by")?.to_owned(),
+        max: max.map_or(Some(None), |max| max.map(Some))?,
+        signature: query.get("signature")?.to_owned(),
     })
 }
 
@@ -211,6 +192,33 @@ impl Principal {
             (_, Evidence::Nothing) => "nothing",
         }
     }
+}
+
+/// The subject that `evidence` proves now; `None` where it proves none.
+pub fn proven_subject<'p>(
+    policy: &'p Policy,
+    evidence: &Evidence,
+    by: AuthMethod,
+) -> Option<&'p Arc<Subject>> {
+    // A certificate of an expired subject is no failure: its client is anonymous.
+    let otherwise = (by == AuthMethod::Certificate).then_some(&policy.anonymous);
+    policy.prove(evidence, SystemTime::now()).or(otherwise)
+}
+
+/// The refusal of a client that has to authenticate, counted as `result`.
+pub fn unauthenticated(access: &Access, result: AuthResult) -> Refusal {
+    access.count(result);
+    let policy = access.policy();
+    let mut refusal = UNAUTHENTICATED
+        .because("authentication required: send a valid token, or name and password");
+    // The schemes (RFC 9110, section 11.6.1). The realm is printable, and holds no quote.
+    for (scheme, rest) in [("Basic", ", charset=\"UTF-8\""), ("Bearer", "")] {
+        let challenge = format!("{scheme} realm=\"{}\"{rest}", policy.realm);
+        if let Ok(challenge) = HeaderValue::try_from(challenge) {
+            refusal = refusal.with(WWW_AUTHENTICATE, challenge);
+        }
+    }
+    refusal
 }
 
 /// The field Authorization of a client, if it has one, to be held against the policy of a generation.
@@ -310,11 +318,8 @@ mod tests {
     fn a_claim_is_a_token_or_a_name_with_a_password() {
         let token: &[u8] = b"abc.-_~+/=";
         for field in ["Bearer abc.-_~+/=", "bearer   abc.-_~+/=  "] {
-            assert_eq!(
-                credentials(field.as_bytes()),
-                Some(Credentials::Token(token)),
-                "{field}"
-            );
+            let found = credentials(field.as_bytes());
+            assert_eq!(found, Some(Credentials::Token(token)), "{field}");
         }
         // RFC 7617, section 2.
         let aladdin = credentials(b"Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
@@ -356,13 +361,10 @@ mod tests {
 
     #[test]
     fn a_link_has_each_of_its_parameters_once_and_others_are_ignored() {
+        let signed_link = |query| signed_link(&QueryFields::of(query));
         assert!(signed_link(None).is_none());
-        for other in [
-            "expires=1&by=a",
-            "my_signature=abc",
-            "a=signature=b",
-            "X-Amz-Signature=abc",
-        ] {
+        for other in "expires=1&by=a my_signature=abc a=signature=b X-Amz-Signature=abc".split(' ')
+        {
             assert!(signed_link(Some(other)).is_none(), "{other}");
         }
         assert!(signed_link(Some("signature")).is_some());
@@ -372,27 +374,15 @@ mod tests {
             "utm_source=x&expires=1&by=a%20b&max=3&signature=s&fbclid=y&utm_source=z&",
         ] {
             let link = signed_link(Some(good)).unwrap().ok().unwrap();
-            assert_eq!(
-                (link.expires, &*link.by, link.max, &*link.signature),
-                (1, "a b", Some(3), "s")
-            );
+            let found = (link.expires, &*link.by, link.max, &*link.signature);
+            assert_eq!(found, (1, "a b", Some(3), "s"));
         }
-        for bad in [
-            "signature=s",
-            "expires=1&by=a&signature=s&signature=s",
-            "expires=1&expires=1&by=a&signature=s",
-            "expires=1&by=a&by=a&signature=s",
-            "expires=1&by=a&max=1&max=2&signature=s",
-            "expires=01&by=a&signature=s",
-            "expires=-1&by=a&signature=s",
-            "expires=1&by=a&max=&signature=s",
-            "expires=99999999999999999999&by=a&signature=s",
-        ] {
-            assert_eq!(
-                signed_link(Some(bad)).unwrap().err(),
-                Some(BadLink::Invalid),
-                "{bad}"
-            );
+        for bad in "signature=s expires=1&by=a&signature=s&signature=s expires=1&expires=1&by=a&signature=s \
+            expires=1&by=a&by=a&signature=s expires=1&by=a&max=1&max=2&signature=s expires=01&by=a&signature=s \
+            expires=-1&by=a&signature=s expires=1&by=a&max=&signature=s \
+            expires=99999999999999999999&by=a&signature=s".split(' ') {
+            let seen = signed_link(Some(bad)).unwrap().err();
+            assert_eq!(seen, Some(INVALID), "{bad}");
         }
     }
 }

@@ -4,11 +4,8 @@
 pub mod perform;
 
 use crate::http::refusal::Refusal;
-use crate::http::refusal::kind::Kind;
-use hyper::StatusCode;
 use std::time::{Duration, UNIX_EPOCH};
 
-use form_urlencoded::parse;
 use hyper::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, LINK, VARY,
 };
@@ -16,6 +13,7 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde::Serialize;
 
 use crate::http::head::accept::media_type;
+use crate::http::head::query::{BAD_QUERY, Parameters, QueryFields};
 use crate::http::head::syntax::put;
 use crate::http::service_config::ServiceConfig;
 use crate::store::{ListedValue, Listing, Page, Preconditions, Prefixes};
@@ -98,6 +96,15 @@ pub struct ListTarget {
     pub preconditions: Option<Preconditions>,
 }
 
+/// A request for the page for browsers.
+#[derive(Debug)]
+pub struct UiRequest {
+    pub target: ListTarget,
+    pub preconditions: Option<Preconditions>,
+    /// The client takes it compressed.
+    pub takes_gzip: bool,
+}
+
 impl ListTarget {
     /// The target that `query` names in `folder`. By default HTML has pages of the greatest length, because its clients
     /// follow links to keys but not to a next page, and folders stand for their keys.
@@ -149,32 +156,13 @@ impl ListTarget {
     }
 }
 
-/// Why a query is not understood.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadQuery {
-    #[error("bad limit: a number from 1 to {MAX_LIMIT}")]
-    Limit,
-    #[error("bad delimiter: it is '{DELIMITER}'")]
-    Delimiter,
-    #[error("bad format: it is json, text or html")]
-    Format,
-    #[error(
-        "a listing has no parameter {0:?}: it has prefix, after, limit, delimiter and format, and an archive has archive and files"
-    )]
-    Mistyped(String),
-    #[error(
-        "archive is for a folder, whose path ends with '/'; curl sends a tar there by -T - < FILE"
-    )]
-    OfKey,
-}
-
-const BAD_QUERY: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-query");
-
-impl From<BadQuery> for Refusal {
-    fn from(why: BadQuery) -> Self {
-        BAD_QUERY.because(why.to_string())
-    }
-}
+/// The parameters of a listing.
+pub const PARAMETERS: &Parameters = &Parameters {
+    of: "a listing",
+    once: &["prefix", "after", "limit", "delimiter", "format"],
+    many: &[],
+    hint: "it has prefix, after, limit, delimiter and format, and an archive has archive and files",
+};
 
 /// The query of a listing.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -187,30 +175,29 @@ pub struct Query {
 }
 
 impl Query {
-    /// Unknown parameters are ignored: caches, mails and chats add some to an address. A parameter that looks mistyped
-    /// is refused, unless the client is a browser.
-    pub fn of(query: &str, by_person: bool) -> Result<Self, BadQuery> {
-        let mut parsed = Self::default();
-        for (name, value) in parse(query.as_bytes()) {
-            match &*name {
-                "prefix" => parsed.prefix = Some(value.into_owned()),
-                // An empty delimiter is none, as in S3.
-                "delimiter" if value.is_empty() => parsed.by_folder = Some(false),
-                "delimiter" if value == DELIMITER => parsed.by_folder = Some(true),
-                "delimiter" => return Err(BadQuery::Delimiter),
-                "after" => parsed.after = Some(value.into_owned()),
-                "limit" => match value.parse() {
-                    Ok(limit @ 1..=MAX_LIMIT) => parsed.limit = Some(limit),
-                    _ => return Err(BadQuery::Limit),
-                },
-                "format" => {
-                    parsed.format = Some(ListFormat::named(&value).ok_or(BadQuery::Format)?);
-                }
-                _ if by_person || !is_mistyped(&name) => {}
-                _ => return Err(BadQuery::Mistyped(name.into_owned())),
-            }
-        }
-        Ok(parsed)
+    /// The listing that a query asks for, which was checked against [`PARAMETERS`].
+    pub fn of(query: &QueryFields<'_>) -> Result<Self, Refusal> {
+        let by_folder = |delimiter| match delimiter {
+            // An empty delimiter is none, as in S3.
+            "" => Ok(false),
+            DELIMITER => Ok(true),
+            _ => Err(BAD_QUERY.because(format!("bad delimiter: it is '{DELIMITER}'"))),
+        };
+        let limit = |limit: &str| match limit.parse() {
+            Ok(limit @ 1..=MAX_LIMIT) => Ok(limit),
+            _ => Err(BAD_QUERY.because(format!("bad limit: a number from 1 to {MAX_LIMIT}"))),
+        };
+        let format = |name| {
+            let why = "bad format: it is json, text or html";
+            ListFormat::named(name).ok_or_else(|| BAD_QUERY.because(why))
+        };
+        Ok(Self {
+            prefix: query.get("prefix").map(str::to_owned),
+            after: query.get("after").map(str::to_owned),
+            limit: query.get("limit").map(limit).transpose()?,
+            by_folder: query.get("delimiter").map(by_folder).transpose()?,
+            format: query.get("format").map(format).transpose()?,
+        })
     }
 
     /// The format for a client without a preference: one that sends no parameter of listings follows links.
@@ -225,13 +212,6 @@ impl Query {
             ListFormat::Json
         }
     }
-}
-
-/// True if two edits at most make `name` a parameter of listings or archives.
-pub fn is_mistyped(name: &str) -> bool {
-    let of_listings = ["prefix", "after", "limit", "delimiter", "format"];
-    let mut parameters = of_listings.into_iter().chain(["archive", "files"]);
-    parameters.any(|parameter| strsim::osa_distance(name, parameter) <= 2)
 }
 
 /// The bytes that are encoded in a path (RFC 3986, section 3.3), those that mean something else in a query, and those
@@ -331,8 +311,12 @@ fn describe(
 mod tests {
     use crate::http::listing::*;
 
-    fn page(folder: &str, query: &str, format: ListFormat) -> Result<Page, BadQuery> {
-        Query::of(query, false).map(|query| ListTarget::new(folder.to_owned(), query, format).page)
+    fn page(folder: &str, query: &str, format: ListFormat) -> Result<Page, String> {
+        let query = Query::of(&QueryFields::of(Some(query)));
+        let target = query.map(|query| ListTarget::new(folder.to_owned(), query, format));
+        target
+            .map(|target| target.page)
+            .map_err(|why| why.to_string())
     }
 
     #[test]
@@ -347,10 +331,7 @@ mod tests {
         };
         let root = |query| page("", query, ListFormat::Json);
         assert_eq!(root(""), Ok(whole.clone()));
-        let mistyped = BadQuery::Mistyped("limt".to_owned());
-        assert_eq!(root("limt=1"), Err(mistyped));
         assert_eq!(root("v=1&other=2&sort=size"), Ok(whole.clone()));
-        assert_eq!(Query::of("limt=1", true), Ok(Query::default()));
         assert_eq!(root("delimiter="), Ok(whole.clone()));
         let html = |query| page("", query, ListFormat::Html);
         let long = Page {
@@ -374,16 +355,19 @@ mod tests {
         };
         let query = "prefix=a+b&after=a%2Fc&limit=7&delimiter=%2F";
         assert_eq!(root(query), Ok(some.clone()));
-        let query = "prefix=x&prefix=b&after=a/c&limit=7&delimiter=/";
+        let query = "prefix=b&after=a/c&limit=7&delimiter=/";
         assert_eq!(page("a ", query, ListFormat::Text), Ok(some));
         for bad in ["limit=0", "limit=10001", "limit=", "limit=x", "limit=-1"] {
-            assert_eq!(root(bad), Err(BadQuery::Limit), "{bad}");
+            let why = "bad limit: a number from 1 to 10000".to_owned();
+            assert_eq!(root(bad), Err(why), "{bad}");
         }
         for bad in ["delimiter=-", "delimiter=//", "delimiter=a"] {
-            assert_eq!(root(bad), Err(BadQuery::Delimiter), "{bad}");
+            let why = "bad delimiter: it is '/'".to_owned();
+            assert_eq!(root(bad), Err(why), "{bad}");
         }
         for bad in ["format=", "format=xml", "format=JSON"] {
-            assert_eq!(root(bad), Err(BadQuery::Format), "{bad}");
+            let why = "bad format: it is json, text or html".to_owned();
+            assert_eq!(root(bad), Err(why), "{bad}");
         }
     }
 

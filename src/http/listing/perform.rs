@@ -12,16 +12,20 @@ use sha2::{Digest as _, Sha256};
 use crate::http::auth::credentials::{AuthMethod, Principal};
 use crate::http::body::response::Body;
 use crate::http::head::accept::takes_gzip;
+use crate::http::head::query::{Parameters, QueryFields};
 use crate::http::head::syntax::{depth, encoded, put, up};
-use crate::http::listing::{ListFormat, ListTarget, Query, describe, json, text};
+use crate::http::listing::{
+    ListFormat, ListTarget, PARAMETERS, Query, UiRequest, describe, json, text,
+};
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::Kind;
+use crate::http::request::{RequestContext, Service};
 use crate::http::response::{Reply, empty, plain};
-use crate::http::service::context::{RequestContext, Service};
-use crate::http::service::operation::{GetOptions, Operation, UiRequest};
+use crate::http::service::operation::Operation;
 use crate::http::ui::frame::tag;
 use crate::http::ui::{self, PageRights};
 use crate::http::values::conditional::preconditions;
+use crate::http::values::get::GetOptions;
 use crate::store::{Error, Key, Listing, Page, Prefixes, Store};
 
 /// The challenge with which a browser forgets a password: it names a scheme that browsers neither answer nor ask for.
@@ -36,9 +40,13 @@ const WRITTEN_AT_ONCE: usize = 50;
 
 /// The listing of the keys in `folder` that the query asks for. HTML is the page for clients that prefer it, as
 /// browsers do, and an index of links for others.
-pub fn list_request(head: &Parts, folder: String) -> Result<Operation<'static>, Refusal> {
+pub fn list_request(
+    head: &Parts,
+    query: &QueryFields<'_>,
+    folder: String,
+) -> Result<Operation<'static>, Refusal> {
     let by_person = ui::is_preferred(&head.headers);
-    let query = Query::of(head.uri.query().unwrap_or_default(), by_person)?;
+    let query = Query::of(query)?;
     let preferred = || ListFormat::preferred(&head.headers, query.usual_format());
     let format = query.format.unwrap_or_else(preferred);
     let has_other_address = depth(head.uri.path()) != folder.matches('/').count();
@@ -69,26 +77,31 @@ pub fn address(head: &Parts, folder: &str) -> String {
 
 /// True where the address of a folder is opened, and nothing asks for its listing: no parameter of one, and no
 /// preference for JSON or text.
-pub fn opens_folder(head: &Parts) -> bool {
-    let query = Query::of(head.uri.query().unwrap_or_default(), true);
-    query.is_ok_and(|query| query == Query::default())
+pub fn opens_folder(head: &Parts, query: &QueryFields<'_>) -> bool {
+    !query.has_any(PARAMETERS)
         && ListFormat::preferred(&head.headers, ListFormat::Html) == ListFormat::Html
 }
 
+/// The parameters of a link by which a person signs in or out.
+const OF_SESSION: &Parameters = &Parameters {
+    of: "the root",
+    once: &["sign-in", "sign-out"],
+    many: &[],
+    hint: "it has sign-in and sign-out, and those of a listing",
+};
+
 /// The operation of a link by which a person signs in or out.
-pub fn session(head: &Parts) -> Option<Result<Operation<'static>, Refusal>> {
-    let mut query = form_urlencoded::parse(head.uri.query()?.as_bytes());
-    match query.next()? {
-        (name, _) if name == "sign-out" => Some(Err(SIGNED_OUT)),
-        (name, folder) if name == "sign-in" => {
-            // A name of no folder leads to the root.
-            let is_folder = folder.ends_with('/') && Key::new(format!("{folder}k")).is_ok();
-            let folder = if is_folder { &*folder } else { "" };
-            let to = format!("./{}", encoded(folder));
-            Some(Ok(Operation::SignIn(to)))
-        }
-        _ => None,
+pub fn session(query: &QueryFields<'_>) -> Result<Option<Operation<'static>>, Refusal> {
+    query.check(OF_SESSION, &[])?;
+    if query.has("sign-out") {
+        return Err(SIGNED_OUT);
     }
+    Ok(query.get("sign-in").map(|folder| {
+        // A name of no folder leads to the root.
+        let is_folder = folder.ends_with('/') && Key::new(format!("{folder}k")).is_ok();
+        let folder = if is_folder { folder } else { "" };
+        Operation::SignIn(format!("./{}", encoded(folder)))
+    }))
 }
 
 /// The page of a listing that `target` names.

@@ -14,9 +14,9 @@ use hyper::http::request::Parts;
 use hyper::{Method, StatusCode, Version};
 
 use crate::http::admin::{MetricsFormat, page};
+use crate::http::archives;
 use crate::http::auth::authorize::{is_open, link_kind};
 use crate::http::auth::credentials::{AuthCache, Principal, signed_link};
-use crate::http::auth::share::{ShareRequest, is_share};
 use crate::http::auth::{CERTIFICATE_ENDED, Guard, Identified};
 use crate::http::body::request::RequestBody;
 use crate::http::forms::{FormRequest, NO_FORM};
@@ -24,6 +24,7 @@ use crate::http::head::CommonHeaders;
 use crate::http::head::accept::prefers_problem;
 use crate::http::head::client::Client;
 use crate::http::head::path::{FORMS, WATCH, check_depth, folder, key};
+use crate::http::head::query::QueryFields;
 use crate::http::head::syntax::depth;
 use crate::http::listing::perform::session;
 use crate::http::refusal::Refusal;
@@ -31,17 +32,19 @@ use crate::http::refusal::common::{
     BAD_KEY, NO_SUCH_PATH, READ_ONLY, ROOT, no_method, no_page_method, too_large,
 };
 use crate::http::refusal::kind::{Flag, Kind};
+use crate::http::request::ResponseContext;
 use crate::http::response::problem::ErrorForm;
-use crate::http::service::operation::{
-    GetOptions, Operation, OptionsRequest, PutOptions, ResponseContext, Target,
-};
+use crate::http::service::operation::{Operation, OptionsRequest, Target};
 use crate::http::service_config::{Routes, ServiceConfig};
+use crate::http::share::{self, ShareRequest};
 use crate::http::sites::perform::get_below;
 use crate::http::ui;
 use crate::http::uploads::{UploadCreation, UploadRequest, upload};
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::content_names::named_sha256;
+use crate::http::values::get::GetOptions;
 use crate::http::values::other_store;
+use crate::http::values::put::PutOptions;
 use crate::http::watch::request::WatchRequest;
 use crate::store::{Digests, Key, UploadId};
 
@@ -60,6 +63,7 @@ const IS_FOLDER: Refusal = Refusal::new(
 pub struct RequestHead<'a> {
     pub head: &'a Parts,
     path: &'a str,
+    query: QueryFields<'a>,
     /// The length of the body, if the framing has it.
     len: Option<u64>,
     pub client: Client,
@@ -77,6 +81,7 @@ impl<'a> RequestHead<'a> {
         Self {
             head,
             path: head.uri.path(),
+            query: QueryFields::of(head.uri.query()),
             len: body.len(),
             client,
             common: CommonHeaders::of(head),
@@ -122,7 +127,13 @@ impl<'a> RequestHead<'a> {
             return Err(CERTIFICATE_ENDED);
         }
         common.check(head, self.client, &config.allowed.hosts)?;
-        other_store::check(head, common.presented, common.of_store, config.authorizes)?;
+        other_store::check(
+            head,
+            &self.query,
+            common.presented,
+            common.of_store,
+            config.authorizes,
+        )?;
         let is_foreign =
             || context.origin.is_none() && common.is_foreign(self.client, &head.headers);
         if !head.method.is_safe() && is_foreign() {
@@ -132,7 +143,7 @@ impl<'a> RequestHead<'a> {
         let Some(guard) = guard.filter(|_| !is_open()) else {
             return Ok(Identified::Known(None));
         };
-        if let Some(link) = signed_link(head.uri.query())
+        if let Some(link) = signed_link(&self.query)
             && let Some(kind) = link_kind(&head.method)
             && let Ok(key) = self.key()
         {
@@ -196,9 +207,9 @@ impl<'a> RequestHead<'a> {
             Method::GET | Method::HEAD => self.get(),
             Method::PUT => self.put(),
             // Before uploads: with the fields of one, the value would be replaced.
-            Method::POST if !config.compat && is_share(head.uri.query()) => {
+            Method::POST if !config.compat && self.query.resembles(share::PARAMETERS) => {
                 let key = self.changed_key()?.into_owned();
-                let request = ShareRequest::of(head, key, self.client, config)?;
+                let request = ShareRequest::of(head, &self.query, key, self.client, config)?;
                 Ok(Operation::Share(Box::new(request)))
             }
             // Clients that only know resumable uploads create them by POST.
@@ -224,7 +235,8 @@ impl<'a> RequestHead<'a> {
             Method::GET => {
                 let is_allowed = || self.allowed_origin().is_some();
                 let by_https = self.client.by_https(&self.head.headers);
-                let asked = WatchRequest::of(self.head, self.len, by_https, is_allowed)?;
+                let asked =
+                    WatchRequest::of(self.head, &self.query, self.len, by_https, is_allowed)?;
                 Ok(Operation::Watch(asked))
             }
             _ if self.config.compat => Err(self.refuse_method()),
@@ -235,8 +247,8 @@ impl<'a> RequestHead<'a> {
 
     /// The kind of target that a path outside of the server's own is.
     fn target(&self) -> Target {
-        let (query, config) = (self.head.uri.query(), self.config);
-        if config.authorizes && is_share(query) && self.key().is_ok() {
+        let shares = self.query.has_any(share::PARAMETERS);
+        if self.config.authorizes && shares && self.key().is_ok() {
             return Target::Shared;
         }
         Target::Values
@@ -320,9 +332,9 @@ impl<'a> RequestHead<'a> {
         match self.path {
             "/" if config.compat => Err(NO_SUCH_PATH),
             "/" if config.authorizes
-                && let Some(operation) = session(head) =>
+                && let Some(operation) = session(&self.query)? =>
             {
-                operation
+                Ok(operation)
             }
             "/" => self.below(""),
             path => {
@@ -340,7 +352,7 @@ impl<'a> RequestHead<'a> {
                 }
                 let has_options = common.has_read_conditions
                     || (config.compress && common.codings_accepted)
-                    || (by_browser.is_some() && head.uri.query().is_some());
+                    || (by_browser.is_some() && !self.query.is_empty());
                 let options = has_options.then(|| Box::new(GetOptions::of(head, config)));
                 Ok(Operation::Get {
                     key,
@@ -374,8 +386,9 @@ impl<'a> RequestHead<'a> {
             return Err(READ_ONLY);
         }
         check_depth(&key, config.limits.max_key_depth)?;
-        if head.uri.query().is_some() && !config.compat {
-            self.is_of_key()?;
+        if !self.query.is_empty() && !config.compat {
+            let query = &self.query;
+            query.check(archives::OF_VALUE, &[archives::OF_TAR])?;
         }
         if config.compat && len.is_none_or(|len| len == 0) {
             return Err(
@@ -393,19 +406,28 @@ impl<'a> RequestHead<'a> {
         } else {
             Box::default()
         };
-        if common.resumable && config.resumes() {
-            options.creation = UploadCreation::of(head, len, config)?;
-        }
+        let creation = if common.resumable && config.resumes() {
+            UploadCreation::of(head, len, config)?
+        } else {
+            None
+        };
         let named = named_sha256(&key, config)?;
         // The digest of a part is its own; the last part has the whole value compared.
-        let is_whole = options.creation.as_ref().is_none_or(|it| it.part.is_last);
+        let is_whole = creation.as_ref().is_none_or(|it| it.part.is_last);
         if named.is_some() && is_whole {
             options.expected = options.expected.and(Digests::of_sha256(named))?;
         }
-        if head.method == Method::POST && options.creation.is_none() {
+        if head.method == Method::POST && creation.is_none() {
             return Err(self.refuse_method());
         }
         let key = key.into_owned();
-        Ok(Operation::Put { key, len, options })
+        Ok(match creation {
+            Some(creation) => Operation::CreateUpload {
+                key,
+                options,
+                creation,
+            },
+            None => Operation::Put { key, len, options },
+        })
     }
 }

@@ -4,15 +4,17 @@
 //! it. A condition, a key to encrypt with, a lock or metadata would be dropped. So a field of these stores is accepted
 //! only if it is known to change nothing; other queries are ignored, as they are in plain requests. Pure.
 
+use std::fmt::Display;
+
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::{Flag, Kind};
-use form_urlencoded::parse;
 use hyper::Method;
 use hyper::StatusCode;
-use hyper::header::{HeaderMap, HeaderName};
+use hyper::header::HeaderMap;
 use hyper::http::request::Parts;
 
 use crate::http::head::names::{AuthorizationFields, STORES, is_of_store};
+use crate::http::head::query::QueryFields;
 use crate::http::values::digest_fields::{AMZ_CHECKSUM, is_checksum, is_known_checksum};
 use crate::http::values::field_names::is_of;
 use crate::http::values::media::has_prefix;
@@ -101,60 +103,55 @@ const HARMLESS_WITH: [(&str, &str); 3] = [
 /// Fields that a GET is refused for, beside conditions: they name a part of the value, or its owner.
 const OF_READS: [&str; 3] = ["x-amz-expected-bucket-owner", "x-ms-lease-id", "x-ms-range"];
 
-/// A request in the protocol of another store, which is not answered here.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OtherStore {
-    #[error("this server is no S3 or Azure store and does not know {0}: nothing was done")]
-    Field(HeaderName),
-    #[error(
-        "this server is no S3 or Azure store and does not know the parameter {0}: nothing was done"
-    )]
-    Parameter(&'static str),
-    #[error("this server cannot check {0}: it knows crc32, crc32c, crc64nvme, sha1 and sha256")]
-    Checksum(HeaderName),
-    #[error(
-        "this server is no S3 store: it answers GET, HEAD, PUT and DELETE of single objects and nothing else of S3"
-    )]
-    Operation,
-    #[error(
-        "this server is no S3 store and has no buckets: the first folder of a key takes the place of one"
-    )]
-    Bucket,
-    #[error(
-        "this server is no S3 store and checks no signatures of S3: send a token or a password in their place"
-    )]
-    Signature,
-}
-
 const OTHER_STORE: &Kind =
     &Kind::new(StatusCode::NOT_IMPLEMENTED, "other-store").flags(&[Flag::OfStore]);
 
-impl From<OtherStore> for Refusal {
-    fn from(why: OtherStore) -> Self {
-        OTHER_STORE.because(why.to_string())
-    }
+const OPERATION: Refusal = Refusal::new(
+    OTHER_STORE,
+    "this server is no S3 store: it answers GET, HEAD, PUT and DELETE of single objects and nothing else of S3",
+);
+
+const BUCKET: Refusal = Refusal::new(
+    OTHER_STORE,
+    "this server is no S3 store and has no buckets: the first folder of a key takes the place of one",
+);
+
+const SIGNATURE: Refusal = Refusal::new(
+    OTHER_STORE,
+    "this server is no S3 store and checks no signatures of S3: send a token or a password in their place",
+);
+
+/// The refusal of a field, or of a parameter, that this server does not know.
+fn does_not_know(what: impl Display) -> Refusal {
+    OTHER_STORE.because(format!(
+        "this server is no S3 or Azure store and does not know {what}: nothing was done"
+    ))
+}
+
+fn parameter(name: &str) -> Refusal {
+    does_not_know(format_args!("the parameter {name}"))
 }
 
 /// Refuses a request that means something else here. `has_fields` where it has fields [of a store](is_of_store);
 /// `authorizes` where clients authenticate.
 pub fn check(
     head: &Parts,
+    query: &QueryFields<'_>,
     presented: AuthorizationFields<'_>,
     has_fields: bool,
     authorizes: bool,
-) -> Result<(), OtherStore> {
+) -> Result<(), Refusal> {
     let changes = !head.method.is_safe();
     if has_fields {
         check_fields(&head.headers, changes)?;
     }
-    let query = head.uri.query();
-    if let Some(query) = query {
+    if !query.is_empty() {
         check_parameters(query, &head.headers, has_fields, changes)?;
     }
-    if is_signed(presented) || query.is_some_and(is_signed_link) {
-        check_signed(head)?;
+    if is_signed(presented) || is_signed_link(query) {
+        check_signed(head, query)?;
         if authorizes {
-            return Err(OtherStore::Signature);
+            return Err(SIGNATURE);
         }
     }
     Ok(())
@@ -170,23 +167,25 @@ pub fn is_signed(presented: AuthorizationFields<'_>) -> bool {
 }
 
 /// True where `query` has the signature of a presigned URL.
-fn is_signed_link(query: &str) -> bool {
-    parse(query.as_bytes()).any(|(name, _)| name == "X-Amz-Signature" || name == "X-Goog-Signature")
+fn is_signed_link(query: &QueryFields<'_>) -> bool {
+    query.has("X-Amz-Signature") || query.has("X-Goog-Signature")
 }
 
 /// Refuses a field of a store that is not known to change nothing in a request that `changes` a value, or a condition
 /// of another.
-fn check_fields(headers: &HeaderMap, changes: bool) -> Result<(), OtherStore> {
+fn check_fields(headers: &HeaderMap, changes: bool) -> Result<(), Refusal> {
     for (name, value) in headers {
         if !is_of_store(name) {
             continue;
         }
         if changes && is_checksum(name) {
             if !is_known_checksum(name) {
-                return Err(OtherStore::Checksum(name.clone()));
+                return Err(OTHER_STORE.because(format!(
+                    "this server cannot check {name}: it knows crc32, crc32c, crc64nvme, sha1 and sha256"
+                )));
             }
         } else if is_refused(name.as_str(), value.as_bytes(), changes) {
-            return Err(OtherStore::Field(name.clone()));
+            return Err(does_not_know(name));
         }
     }
     Ok(())
@@ -204,40 +203,38 @@ fn is_refused(name: &str, value: &[u8], changes: bool) -> bool {
 }
 
 fn check_parameters(
-    query: &str,
+    query: &QueryFields<'_>,
     headers: &HeaderMap,
     has_fields: bool,
     changes: bool,
-) -> Result<(), OtherStore> {
+) -> Result<(), Refusal> {
     let is_from = |prefix| headers.keys().any(|name| name.as_str().starts_with(prefix));
     let of_one = OPERATIONS_OF_ONE.iter();
     let of_one = of_one.filter(|(prefix, _)| has_fields && is_from(prefix));
     let of_one = of_one.map(|(_, name)| name);
     let of_changes = OPERATIONS.iter().filter(|_| changes);
     let refused: Vec<_> = CONDITIONS.iter().chain(of_changes).chain(of_one).collect();
-    let refused = parse(query.as_bytes()).find_map(|(name, _)| {
+    let refused = query.pairs().find_map(|(name, _)| {
         let mut refused = refused.iter();
         refused.find(|refused| name.eq_ignore_ascii_case(refused))
     });
-    refused.map_or(Ok(()), |refused| Err(OtherStore::Parameter(refused)))
+    refused.map_or(Ok(()), |refused| Err(parameter(refused)))
 }
 
 /// Refuses a request signed for S3 that does not concern one object: no other means the same here.
-fn check_signed(head: &Parts) -> Result<(), OtherStore> {
+fn check_signed(head: &Parts, query: &QueryFields<'_>) -> Result<(), Refusal> {
     let (method, path) = (&head.method, head.uri.path());
     let is_known = [Method::GET, Method::HEAD, Method::PUT, Method::DELETE].contains(method);
-    let mut parameters = parse(head.uri.query().unwrap_or_default().as_bytes());
-    if !is_known
-        || path.ends_with('/')
-        || !parameters.all(|(name, value)| is_ignored(&name, &value))
+    let mut parameters = query.pairs();
+    if !is_known || path.ends_with('/') || !parameters.all(|(name, value)| is_ignored(name, value))
     {
-        return Err(OtherStore::Operation);
+        return Err(OPERATION);
     }
     let is_bucket = ["/", "%2F", "%2f"]
         .iter()
         .all(|slash| !path.trim_start_matches('/').contains(slash));
     if is_bucket && !method.is_safe() {
-        return Err(OtherStore::Bucket);
+        return Err(BUCKET);
     }
     Ok(())
 }
@@ -253,6 +250,7 @@ fn is_ignored(name: &str, value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::http::values::other_store::*;
+    use data_server_testing::table;
     use hyper::Request;
     use hyper::header::AUTHORIZATION;
 
@@ -266,7 +264,7 @@ mod tests {
         target: &str,
         fields: &[(&str, &str)],
         authorizes: bool,
-    ) -> Option<OtherStore> {
+    ) -> Option<Refusal> {
         let mut request = Request::builder().method(method).uri(target);
         for (name, value) in fields {
             request = request.header(*name, *value);
@@ -277,36 +275,24 @@ mod tests {
             AuthorizationFields::Field(it.as_bytes())
         });
         let has_fields = head.headers.keys().any(is_of_store);
-        check(&head, presented, has_fields, authorizes).err()
+        let query = QueryFields::of(head.uri.query());
+        check(&head, &query, presented, has_fields, authorizes).err()
     }
 
     #[test]
     fn what_would_replace_or_remove_a_value_is_refused_and_other_queries_are_not() {
         for operation in OPERATIONS {
+            let other = format!("/k?a=b&{}=x", operation.to_uppercase());
+            let target = format!("/b/k?{operation}");
             for method in ["PUT", "DELETE", "POST", "PATCH"] {
-                for target in [
-                    format!("/b/k?{operation}"),
-                    format!("/k?a=b&{}=x", operation.to_uppercase()),
-                ] {
-                    let why = checked(method, &target, &[], false);
-                    assert_eq!(
-                        why,
-                        Some(OtherStore::Parameter(operation)),
-                        "{method} {target}"
-                    );
+                for target in [&target, &other] {
+                    let why = checked(method, target, &[], false);
+                    assert_eq!(why, Some(parameter(operation)), "{target}");
                 }
             }
-            let get = checked("GET", &format!("/b/k?{operation}"), &[], false);
-            assert_eq!(get, None, "{operation}");
+            assert_eq!(checked("GET", &target, &[], false), None, "{operation}");
         }
-        for target in [
-            "/k?teamId=1",
-            "/k?a=acl",
-            "/k?acls",
-            "/acl",
-            "/k?x-acl=1",
-            "/k?restype=1",
-        ] {
+        for target in "/k?teamId=1 /k?a=acl /k?acls /acl /k?x-acl=1 /k?restype=1".split(' ') {
             assert_eq!(checked("PUT", target, &[], false), None, "{target}");
         }
     }
@@ -314,23 +300,10 @@ mod tests {
     #[test]
     fn a_field_of_a_store_goes_on_only_if_it_changes_nothing() {
         let put = |name: &str, value| checked("PUT", "/k", &[(name, value)], false);
-        for name in [
-            "x-amz-acl",
-            "x-amz-copy-source",
-            "x-amz-if-match-size",
-            "x-amz-meta-a",
-            "x-amz-mfa",
-            "x-amz-server-side-encryption",
-            "x-amz-of-tomorrow",
-            "x-amz-dates",
-            "x-goog-hash",
-            "x-goog-if-generation-match",
-            "x-ms-blob-content-type",
-            "x-ms-content-crc64",
-            "x-ms-if-tags",
-            "x-ms-structured-body",
-        ] {
-            let why = Some(OtherStore::Field(HeaderName::from_static(name)));
+        for name in "x-amz-acl x-amz-copy-source x-amz-if-match-size x-amz-meta-a x-amz-mfa \
+            x-amz-server-side-encryption x-amz-of-tomorrow x-amz-dates x-goog-hash x-goog-if-generation-match \
+            x-ms-blob-content-type x-ms-content-crc64 x-ms-if-tags x-ms-structured-body".split(' ') {
+            let why = Some(does_not_know(name));
             assert_eq!(put(name, "x"), why, "{name}");
             let delete = checked("DELETE", "/k", &[(name, "x")], false);
             assert_eq!(delete, why, "{name}");
@@ -382,17 +355,13 @@ mod tests {
         ] {
             for method in ["DELETE", "GET"] {
                 let refused = checked(method, target, fields, false);
-                assert_eq!(refused, why.map(OtherStore::Parameter), "{method} {target}");
+                assert_eq!(refused, why.map(parameter), "{method} {target}");
             }
         }
         for condition in CONDITIONS {
             for method in ["GET", "PUT"] {
                 let refused = checked(method, &format!("/k?{condition}=0"), &[], false);
-                assert_eq!(
-                    refused,
-                    Some(OtherStore::Parameter(condition)),
-                    "{condition}"
-                );
+                assert_eq!(refused, Some(parameter(condition)));
             }
         }
     }
@@ -400,41 +369,39 @@ mod tests {
     #[test]
     fn what_is_signed_for_s3_and_is_of_one_object_goes_on() {
         const LINK: &str = "/b/k?X-Amz-Algorithm=a&X-Amz-Signature=c";
-        for (method, target) in [
-            ("GET", "/b/k"),
-            ("HEAD", "/b/k?partNumber=1"),
-            ("GET", "/k"),
-            ("GET", LINK),
-            ("PUT", "/b/k?x-id=PutObject"),
-            ("DELETE", "/b/a/k"),
-            ("PUT", "/b%2Fk"),
-            ("GET", "/b/k?response-content-type=a"),
-        ] {
-            assert_eq!(
-                checked(method, target, &[SIGNED], false),
-                None,
-                "{method} {target}"
-            );
-        }
-        for (method, target, why) in [
-            ("GET", "/", OtherStore::Operation),
-            ("GET", "/b?list-type=2", OtherStore::Operation),
-            ("GET", "/b/?location", OtherStore::Operation),
-            ("GET", "/b/k?versionId=a", OtherStore::Operation),
-            ("GET", "/b/k?partNumber=2", OtherStore::Operation),
-            ("GET", "/b/k?acl&X-Amz-Signature=c", OtherStore::Operation),
-            ("POST", "/b/k?restore", OtherStore::Operation),
-            ("PUT", "/b/k/", OtherStore::Operation),
-            ("PUT", "/b?policy", OtherStore::Operation),
-            ("PUT", "/b", OtherStore::Bucket),
-            ("DELETE", "/b", OtherStore::Bucket),
-        ] {
+        for [method, target, why] in table(
+            "
+            GET ; /b/k
+            HEAD ; /b/k?partNumber=1
+            GET ; /k
+            GET ; /b/k?X-Amz-Algorithm=a&X-Amz-Signature=c
+            PUT ; /b/k?x-id=PutObject
+            DELETE ; /b/a/k
+            PUT ; /b%2Fk
+            GET ; /b/k?response-content-type=a
+            GET ; / ; Operation
+            GET ; /b?list-type=2 ; Operation
+            GET ; /b/?location ; Operation
+            GET ; /b/k?versionId=a ; Operation
+            GET ; /b/k?partNumber=2 ; Operation
+            GET ; /b/k?acl&X-Amz-Signature=c ; Operation
+            POST ; /b/k?restore ; Operation
+            PUT ; /b/k/ ; Operation
+            PUT ; /b?policy ; Operation
+            PUT ; /b ; Bucket
+            DELETE ; /b ; Bucket",
+        ) {
             let refused = checked(method, target, &[SIGNED], false);
-            assert_eq!(refused, Some(why), "{method} {target}");
+            let why = match why {
+                "" => None,
+                "Bucket" => Some(BUCKET),
+                _ => Some(OPERATION),
+            };
+            assert_eq!(refused, why, "{method} {target}");
         }
         for (target, fields) in [("/b/k", &[SIGNED][..]), (LINK, &[])] {
             let refused = checked("GET", target, fields, true);
-            assert_eq!(refused, Some(OtherStore::Signature), "{target}");
+            assert_eq!(refused, Some(SIGNATURE), "{target}");
         }
         let no_signature = checked("GET", "/?note=X-Amz-Signature=1", &[], false);
         assert_eq!(no_signature, None);

@@ -6,7 +6,6 @@
 
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::{Flag, Kind};
-use form_urlencoded::parse;
 use hyper::StatusCode;
 use hyper::Version;
 use hyper::header::{
@@ -14,11 +13,11 @@ use hyper::header::{
     SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use hyper::http::request::Parts;
-use percent_encoding::percent_decode_str;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::http::head::allowlists::{NotAllowlisted, is_own};
-use crate::http::head::syntax::{has_bad_escape, names_member, only, put};
+use crate::http::head::query::{BAD_QUERY, Parameters, QueryFields};
+use crate::http::head::syntax::{names_member, only, put};
 use crate::store::MAX_LEN;
 
 /// Sent by an `EventSource` that comes back.
@@ -39,11 +38,12 @@ impl WatchRequest {
     /// `is_allowed`.
     pub fn of(
         head: &Parts,
+        query: &QueryFields<'_>,
         len: Option<u64>,
         by_https: bool,
         is_allowed: impl Fn() -> bool,
-    ) -> Result<Self, BadWatchRequest> {
-        let (prefix, since) = query(head.uri.query().unwrap_or_default())?;
+    ) -> Result<Self, Refusal> {
+        let (prefix, since) = place(query)?;
         // RFC 9110, section 7.8: an Upgrade in HTTP/1.0 is ignored; so is one to what is not known here.
         let upgrades = head.version == Version::HTTP_11
             && names_member(&head.headers, &UPGRADE, "websocket")
@@ -69,24 +69,6 @@ pub enum WatchTransport {
     WebSocket(String),
 }
 
-/// Why there is no subscription.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadWatchRequest {
-    #[error("bad prefix: percent-encoded UTF-8 of at most {MAX_LEN} bytes, as in ?prefix=a%20b")]
-    Prefix,
-    #[error("bad since: the number of a change, as in ?since=1700000000000000")]
-    Since,
-    #[error("the feed has no parameter of this name: it has prefix and since")]
-    Parameter,
-    #[error("bad WebSocket handshake: {0}")]
-    Handshake(&'static str),
-    #[error("this server speaks version 13 of the WebSocket protocol")]
-    WebSocketVersion,
-    #[error("pages of {} may not follow the changes; the option {}", .0.seen, .0.remedy)]
-    ForeignOrigin(NotAllowlisted),
-}
-
-const BAD_QUERY: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-query");
 const HANDSHAKE: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-handshake");
 const VERSION: &Kind = &Kind::new(StatusCode::UPGRADE_REQUIRED, "websocket-version").fields(&[
     ("upgrade", "websocket"),
@@ -96,36 +78,42 @@ const VERSION: &Kind = &Kind::new(StatusCode::UPGRADE_REQUIRED, "websocket-versi
 const FOREIGN: &Kind =
     &Kind::new(StatusCode::FORBIDDEN, "foreign-origin").flags(&[Flag::Audited, Flag::Logged]);
 
-impl From<BadWatchRequest> for Refusal {
-    fn from(why: BadWatchRequest) -> Self {
-        let kind = match why {
-            BadWatchRequest::Prefix | BadWatchRequest::Since | BadWatchRequest::Parameter => {
-                BAD_QUERY
-            }
-            BadWatchRequest::Handshake(_) => HANDSHAKE,
-            BadWatchRequest::WebSocketVersion => VERSION,
-            BadWatchRequest::ForeignOrigin(_) => FOREIGN,
-        };
-        kind.because(why.to_string())
-    }
+const OTHER_VERSION: Refusal = Refusal::new(
+    VERSION,
+    "this server speaks version 13 of the WebSocket protocol",
+);
+
+/// The refusal of a page of another origin.
+fn foreign_page(page: &NotAllowlisted) -> Refusal {
+    let NotAllowlisted { seen, remedy } = page;
+    FOREIGN.because(format!(
+        "pages of {seen} may not follow the changes; the option {remedy}"
+    ))
 }
 
-/// `prefix` and `since`, both optional. Another name is refused: a client that mistypes `prefix` would get all changes.
-fn query(query: &str) -> Result<(Box<str>, Option<u64>), BadWatchRequest> {
-    // Decoding below replaces what is no UTF-8.
-    if has_bad_escape(query) || percent_decode_str(query).decode_utf8().is_err() {
-        return Err(BadWatchRequest::Prefix);
+fn bad_handshake(why: &str) -> Refusal {
+    HANDSHAKE.because(format!("bad WebSocket handshake: {why}"))
+}
+
+/// The parameters of the feed, and no other: a client that mistypes `prefix` would get all changes.
+const PARAMETERS: &Parameters = &Parameters {
+    of: "the feed",
+    once: &["prefix", "since"],
+    many: &[],
+    hint: "it has prefix and since",
+};
+
+/// The prefix of the keys, and the last change that was seen, of a query.
+fn place(query: &QueryFields<'_>) -> Result<(Box<str>, Option<u64>), Refusal> {
+    query.check_all(PARAMETERS)?;
+    let prefix = query.get("prefix").unwrap_or_default();
+    if prefix.len() > MAX_LEN {
+        let why = format!("bad prefix: it has at most {MAX_LEN} bytes");
+        return Err(BAD_QUERY.because(why));
     }
-    let (mut prefix, mut since) = (Box::default(), None);
-    for (name, value) in parse(query.as_bytes()) {
-        match &*name {
-            "prefix" if value.len() > MAX_LEN => return Err(BadWatchRequest::Prefix),
-            "prefix" => prefix = value.into(),
-            "since" => since = Some(value.parse().map_err(|_| BadWatchRequest::Since)?),
-            _ => return Err(BadWatchRequest::Parameter),
-        }
-    }
-    Ok((prefix, since))
+    let since = query.get("since").map(str::parse).transpose();
+    let why = "bad since: the number of a change, as in ?since=1700000000000000";
+    Ok((prefix.into(), since.map_err(|_| BAD_QUERY.because(why))?))
 }
 
 /// The number of the last event that the client has seen; an ID that this server never sent is older than all.
@@ -139,24 +127,24 @@ fn handshake(
     len: Option<u64>,
     by_https: bool,
     is_allowed: impl Fn() -> bool,
-) -> Result<String, BadWatchRequest> {
+) -> Result<String, Refusal> {
     if len != Some(0) {
-        return Err(BadWatchRequest::Handshake("it has no body"));
+        return Err(bad_handshake("it has no body"));
     }
     let version = headers.get(SEC_WEBSOCKET_VERSION);
     if version.is_none_or(|version| version != "13") {
-        return Err(BadWatchRequest::WebSocketVersion);
+        return Err(OTHER_VERSION);
     }
     let key = only(headers, &SEC_WEBSOCKET_KEY).map(HeaderValue::as_bytes);
     let Some(key) = key.filter(|key| is_key(key)) else {
         let why = "one Sec-WebSocket-Key of 16 bytes in base64 belongs to it";
-        return Err(BadWatchRequest::Handshake(why));
+        return Err(bad_handshake(why));
     };
     // RFC 6454, section 7.3: a page has one; of several the first proves nothing.
     let is_allowed = || only(headers, &ORIGIN).is_some() && is_allowed();
     if headers.contains_key(ORIGIN) && !is_own_origin(headers, by_https) && !is_allowed() {
-        let why = NotAllowlisted::origin(headers.get(ORIGIN).map(HeaderValue::as_bytes));
-        return Err(BadWatchRequest::ForeignOrigin(why));
+        let page = NotAllowlisted::origin(headers.get(ORIGIN).map(HeaderValue::as_bytes));
+        return Err(foreign_page(&page));
     }
     Ok(derive_accept_key(key))
 }
@@ -202,170 +190,116 @@ fn upgrade() -> [(HeaderName, HeaderValue); 2] {
 #[cfg(test)]
 mod tests {
     use crate::http::watch::request::*;
+    use data_server_testing::table;
     use hyper::Request;
 
     /// The example of RFC 6455, section 1.3.
-    const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
+    const KEY: &str = "sec-websocket-key:dGhlIHNhbXBsZSBub25jZQ==";
+    const VERSION: &str = "sec-websocket-version:13";
 
-    fn head(target: &str, lines: &[(&str, &str)]) -> Parts {
+    fn head(target: &str, lines: &[&str]) -> Parts {
         let mut request = Request::get(target).header("host", "h:8080");
-        for (name, value) in lines {
-            request = request.header(*name, *value);
+        for (name, value) in lines.iter().filter_map(|line| line.split_once(':')) {
+            request = request.header(name, value);
         }
         request.body(()).unwrap().into_parts().0
     }
 
-    fn shake(lines: &[(&str, &str)]) -> Result<WatchRequest, BadWatchRequest> {
-        let common = [
-            ("upgrade", "WebSocket"),
-            ("connection", "keep-alive, Upgrade"),
-        ];
-        let lines = [&common, lines].concat();
-        let head = head("/-/watch", &lines);
+    fn shake(lines: &[&str]) -> Result<WatchRequest, Refusal> {
+        let common = ["upgrade:WebSocket", "connection:keep-alive, Upgrade"];
+        let head = head("/-/watch", &[&common, lines].concat());
         let is_allowed = || head.headers[ORIGIN] == "https://app.example";
-        WatchRequest::of(&head, Some(0), false, is_allowed)
+        WatchRequest::of(&head, &QueryFields::default(), Some(0), false, is_allowed)
+    }
+
+    fn of(head: &Parts) -> Result<WatchRequest, Refusal> {
+        let query = QueryFields::of(head.uri.query());
+        WatchRequest::of(head, &query, Some(0), false, || false)
     }
 
     #[test]
     fn a_query_gives_prefix_and_place_or_says_what_is_wrong() {
-        for (target, expected) in [
-            ("/-/watch", Ok((String::new(), None))),
-            ("/-/watch?prefx=a", Err(BadWatchRequest::Parameter)),
-            (
-                "/-/watch?prefix=a%2Fb%20c+d&since=7",
-                Ok(("a/b c d".into(), Some(7))),
-            ),
-            ("/-/watch?prefix=%D0%BA", Ok(("к".into(), None))),
-            ("/-/watch?prefix=%D0", Err(BadWatchRequest::Prefix)),
-            ("/-/watch?prefix=%zz", Err(BadWatchRequest::Prefix)),
-            ("/-/watch?prefix=%2", Err(BadWatchRequest::Prefix)),
-            ("/-/watch?since=", Err(BadWatchRequest::Since)),
-            ("/-/watch?since=-1", Err(BadWatchRequest::Since)),
-            (
-                "/-/watch?since=99999999999999999999",
-                Err(BadWatchRequest::Since),
-            ),
-        ] {
-            let got = WatchRequest::of(&head(target, &[]), Some(0), false, || false);
-            let got = got.map(|ask| (ask.prefix.into_string(), ask.since));
-            assert_eq!(got, expected, "{target}");
+        let long = format!("prefix={}", "x".repeat(MAX_LEN + 1));
+        let found = |query: &str| match of(&head(&format!("/-/watch?{query}"), &[])) {
+            Ok(ask) => format!("{:?} {:?}", ask.prefix.into_string(), ask.since),
+            Err(why) => why.text.split(':').next().unwrap().to_owned(),
+        };
+        for [query, expected] in table(
+            r#"
+             ; "" None
+            prefx=a ; the feed has no parameter "prefx"
+            prefix=a%2Fb%20c+d&since=7 ; "a/b c d" Some(7)
+            prefix=%D0%BA ; "к" None
+            prefix=%D0 ; bad prefix
+            prefix=%zz ; bad prefix
+            prefix=%2 ; bad prefix
+            since= ; bad since
+            since=-1 ; bad since
+            since=99999999999999999999 ; bad since"#,
+        ) {
+            assert_eq!(found(query), expected, "{query}");
         }
-        let long = format!("/-/watch?prefix={}", "x".repeat(MAX_LEN + 1));
-        assert_eq!(
-            WatchRequest::of(&head(&long, &[]), Some(0), false, || false),
-            Err(BadWatchRequest::Prefix)
-        );
+        assert_eq!(found(&long), "bad prefix");
     }
 
     #[test]
     fn the_last_event_id_counts_more_than_the_query_and_nonsense_is_long_gone() {
         for (id, since) in [("9", 9), (" 9 ", 9), ("x", 0), ("", 0), ("-1", 0)] {
-            let head = head("/-/watch?since=7", &[("last-event-id", id)]);
-            let got = WatchRequest::of(&head, Some(0), false, || false).unwrap();
-            assert_eq!(got.since, Some(since), "{id:?}");
+            let got = of(&head("/-/watch?since=7", &[&format!("last-event-id:{id}")]));
+            assert_eq!(got.unwrap().since, Some(since), "{id:?}");
         }
     }
 
     #[test]
     fn a_handshake_is_answered_or_refused_by_its_parts() {
-        let version = ("sec-websocket-version", "13");
-        let key = ("sec-websocket-key", KEY);
         let accept = WatchTransport::WebSocket("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=".into());
-        assert_eq!(shake(&[version, key]).unwrap().transport, accept);
-        let bad = |lines: &[_]| matches!(shake(lines), Err(BadWatchRequest::Handshake(_)));
-        assert!(bad(&[version]));
-        assert!(bad(&[version, key, key]));
-        for key in [
-            "",
-            "abc",
-            "dGhlIHNhbXBsZSBub25jZQ=",
-            "dGhlIHNhbXBsZSBub25jZQ=!",
-        ] {
-            assert!(bad(&[version, ("sec-websocket-key", key)]), "{key}");
+        assert_eq!(shake(&[VERSION, KEY]).unwrap().transport, accept);
+        let bad = |lines: &[&str]| shake(lines).is_err_and(|why| why.kind == HANDSHAKE);
+        assert!(bad(&[VERSION]));
+        assert!(bad(&[VERSION, KEY, KEY]));
+        for key in " abc dGhlIHNhbXBsZSBub25jZQ= dGhlIHNhbXBsZSBub25jZQ=!".split(' ') {
+            let key = format!("sec-websocket-key:{key}");
+            assert!(bad(&[VERSION, &key]), "{key}");
         }
-        for lines in [&[key][..], &[key, ("sec-websocket-version", "8")]] {
-            assert_eq!(shake(lines), Err(BadWatchRequest::WebSocketVersion));
+        for lines in [&[KEY][..], &[KEY, "sec-websocket-version:8"]] {
+            assert_eq!(shake(lines), Err(OTHER_VERSION));
         }
-        let with_body = head(
-            "/-/watch",
-            &[
-                ("upgrade", "websocket"),
-                ("connection", "upgrade"),
-                version,
-                key,
-            ],
-        );
+        let lines = ["upgrade:websocket", "connection:upgrade", VERSION, KEY];
         for len in [None, Some(1)] {
-            let got = WatchRequest::of(&with_body, len, false, || true);
-            assert!(matches!(got, Err(BadWatchRequest::Handshake(_))), "{len:?}");
+            let with_body = head("/-/watch", &lines);
+            let query = QueryFields::default();
+            let got = WatchRequest::of(&with_body, &query, len, false, || true);
+            assert!(got.is_err_and(|why| why.kind == HANDSHAKE), "{len:?}");
         }
     }
 
     #[test]
     fn what_is_no_handshake_gets_events() {
-        let version = ("sec-websocket-version", "13");
-        let key = ("sec-websocket-key", KEY);
+        let gets_events = |head: &Parts| of(head).unwrap().transport == WatchTransport::Events;
         for lines in [
-            &[("upgrade", "websocket"), version, key][..],
-            &[("connection", "upgrade"), version, key],
-            &[("upgrade", "h2c"), ("connection", "upgrade")],
+            &["upgrade:websocket", VERSION, KEY][..],
+            &["connection:upgrade", VERSION, KEY],
+            &["upgrade:h2c", "connection:upgrade"],
         ] {
-            let got = WatchRequest::of(&head("/-/watch", lines), Some(0), false, || false).unwrap();
-            assert_eq!(got.transport, WatchTransport::Events, "{lines:?}");
+            assert!(gets_events(&head("/-/watch", lines)), "{lines:?}");
         }
-        let mut old = head(
-            "/-/watch",
-            &[
-                ("upgrade", "websocket"),
-                ("connection", "upgrade"),
-                version,
-                key,
-            ],
-        );
+        let lines = ["upgrade:websocket", "connection:upgrade", VERSION, KEY];
+        let mut old = head("/-/watch", &lines);
         old.version = Version::HTTP_10;
-        assert_eq!(
-            WatchRequest::of(&old, Some(0), false, || false)
-                .unwrap()
-                .transport,
-            WatchTransport::Events
-        );
+        assert!(gets_events(&old));
     }
 
     #[test]
     fn only_pages_of_the_own_host_or_an_allowed_origin_may_shake_hands() {
-        let with = |origin: &str| {
-            shake(&[
-                ("sec-websocket-version", "13"),
-                ("sec-websocket-key", KEY),
-                ("origin", origin),
-            ])
-        };
-        for own in [
-            "http://h:8080",
-            "https://h:8080",
-            "http://H:8080",
-            "https://app.example",
-        ] {
+        let with = |origin: &str| shake(&[VERSION, KEY, &format!("origin:{origin}")]);
+        for own in "http://h:8080 https://h:8080 http://H:8080 https://app.example".split(' ') {
             assert!(with(own).is_ok(), "{own}");
         }
-        for foreign in [
-            "http://h",
-            "http://h:80",
-            "http://h:8081",
-            "http://hh:8080",
-            "http://x@h:8080",
-            "h:8080",
-            "null",
-            "",
-            "http://",
-            "ftp://h:8080",
-            "http://h:8080/",
-            "http://evil.example",
-            "http://h:8080.evil.example",
-            "http://app.example",
-        ] {
+        for foreign in "http://h|http://h:80|http://h:8081|http://hh:8080|http://x@h:8080|h:8080|null||http://|\
+            ftp://h:8080|http://h:8080/|http://evil.example|http://h:8080.evil.example|\
+            http://app.example".split('|') {
             let unlisted = NotAllowlisted::origin(Some(foreign.as_bytes()));
-            let refused = Err(BadWatchRequest::ForeignOrigin(unlisted));
+            let refused = Err(foreign_page(&unlisted));
             assert_eq!(with(foreign), refused, "{foreign}");
         }
     }

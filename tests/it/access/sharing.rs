@@ -119,8 +119,8 @@ fn a_link_to_share_reads_its_value_for_its_time_and_nothing_else() {
         ("share=-1h", "share=1h"),
         ("share=1", "share=1h"),
         ("share=99999999999999999999y", "share=1h"),
-        ("share=1h&share=2h", "share=1h"),
-        ("share=1h&max=1", "share=1h"),
+        ("share=1h&share=2h", "has share once"),
+        ("share=1h&max=1", "no parameter \"max\""),
     ] {
         share(query).says(400, said);
     }

@@ -11,6 +11,7 @@ mod html_listing;
 mod keys;
 mod listing;
 mod page;
+mod parameters;
 mod pipelining;
 mod preconditions;
 mod protocol;

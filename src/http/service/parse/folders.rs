@@ -3,17 +3,19 @@
 use hyper::{Method, StatusCode};
 
 use super::RequestHead;
-use crate::http::archives::{ArchiveFormat, ArchiveRequest, BadArchive, UnpackRequest, selected};
+use crate::http::archives::{
+    self, ArchiveFormat, ArchiveRequest, UnpackRequest, selected, takes_no,
+};
 use crate::http::head::path::{check_depth, folder};
 use crate::http::listing::perform::list_request;
-use crate::http::listing::{BadQuery, ListFormat, ListTarget, Query};
+use crate::http::listing::{self, ListFormat, ListTarget, Query};
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{FOLDER_PRECONDITION, NO_SUCH_PATH, READ_ONLY};
 use crate::http::refusal::kind::{Flag, Kind};
 use crate::http::service::operation::Operation;
 use crate::http::sites::perform::index_or;
 use crate::http::values::conditional::preconditions_of_write;
-use crate::http::values::moves::request::{is_deep, is_whole, relocation};
+use crate::http::values::moves::request::{OF_FOLDER, is_deep, relocation};
 use crate::store::{Error, Key, WriteCondition};
 
 const NO_KEY: Refusal = Refusal::new(
@@ -25,17 +27,26 @@ const NO_KEY: Refusal = Refusal::new(
 impl<'a> RequestHead<'a> {
     /// A listing of a folder, or the index in its place, or an archive of it.
     pub(super) fn below(&self, folder: &str) -> Result<Operation<'a>, Refusal> {
-        if let Some(format) = ArchiveFormat::of(self.head.uri.query())? {
+        let (of_listing, of_archive) = (listing::PARAMETERS, archives::PARAMETERS);
+        if let Some(format) = ArchiveFormat::of(&self.query)? {
+            self.query.check(of_archive, &[of_listing])?;
             let target = ListTarget::new(folder.to_owned(), Query::default(), ListFormat::Json);
             let request = ArchiveRequest {
                 format,
                 page: target.page,
-                selected: selected(self.head.uri.query(), folder)?,
+                selected: selected(&self.query, folder)?,
             };
             return Ok(Operation::Archive(Box::new(request)));
         }
-        let listing = list_request(self.head, folder.to_owned())?;
-        Ok(index_or(listing, self.head, folder, self.config))
+        self.query.check(of_listing, &[of_archive])?;
+        let listing = list_request(self.head, &self.query, folder.to_owned())?;
+        Ok(index_or(
+            listing,
+            self.head,
+            &self.query,
+            folder,
+            self.config,
+        ))
     }
 
     /// A PUT to an address that is of no key, for the reason `why`: an archive that is unpacked into a folder, if it
@@ -48,8 +59,11 @@ impl<'a> RequestHead<'a> {
             "/" => Some(String::new()),
             path => folder(path).unwrap_or_default(),
         };
-        let format = folder.as_ref().map(|_| ArchiveFormat::of(head.uri.query()));
-        let (Some(folder), Some(format)) = (folder, format.transpose()?.flatten()) else {
+        if folder.is_some() {
+            let others = [listing::PARAMETERS, archives::PARAMETERS];
+            self.query.check(archives::OF_TAR, &others)?;
+        }
+        let (Some(folder), Some(format)) = (folder, ArchiveFormat::of(&self.query)?) else {
             return Err(if why == NO_SUCH_PATH { NO_KEY } else { why });
         };
         if config.read_only {
@@ -58,21 +72,10 @@ impl<'a> RequestHead<'a> {
         self.needs_length()?;
         self.refuses_if()?;
         if self.common.resumable && config.resumes() {
-            return Err(BadArchive::Field("Upload-Complete").into());
-        }
-        if selected(head.uri.query(), "")?.is_some() {
-            return Err(BadArchive::Files.into());
+            return Err(takes_no("Upload-Complete"));
         }
         let request = UnpackRequest::of(format, folder, &head.headers)?;
         Ok(Operation::Unpack(Box::new(request)))
-    }
-
-    /// Refuses an archive in place of the value of a key: the name of its folder lacks the `/`, or curl has added that
-    /// of a file.
-    #[cold]
-    pub(super) fn is_of_key(&self) -> Result<(), Refusal> {
-        let asked = ArchiveFormat::of(self.head.uri.query())?;
-        asked.map_or(Ok(()), |_| Err(BadQuery::OfKey.into()))
     }
 
     /// A method of RFC 4918.
@@ -89,7 +92,7 @@ impl<'a> RequestHead<'a> {
             return Err(READ_ONLY);
         }
         self.refuses_if()?;
-        relocation(head, is_copy, self.client, config)
+        relocation(head, &self.query, is_copy, self.client, config)
     }
 
     /// True where the path is that of a folder.
@@ -99,7 +102,7 @@ impl<'a> RequestHead<'a> {
 
     /// The folder at the path, with a `/` at the end or without, which is to be changed.
     fn changed_folder(&self) -> Result<Key<'static>, Refusal> {
-        is_whole(self.head)?;
+        self.query.check_all(OF_FOLDER)?;
         let folder = match folder(self.path)? {
             Some(found) => found,
             None => folder(&format!("{}/", self.path))?.ok_or(NO_SUCH_PATH)?,

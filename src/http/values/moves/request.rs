@@ -12,14 +12,18 @@ use hyper::http::uri::{Authority, Scheme};
 use crate::http::head::allowlists::host_and_port;
 use crate::http::head::client::Client;
 use crate::http::head::path::{check_depth, folder, key};
+use crate::http::head::query::{Parameters, QueryFields};
 use crate::http::head::syntax::only;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{BAD_KEY, FOLDER_PRECONDITION, NO_SUCH_PATH};
-use crate::http::service::operation::{FolderMove, MoveRequest, Operation, PutOptions};
+use crate::http::service::operation::Operation;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::content_names::named_sha256;
-use crate::http::values::moves::{FIELD, QUERY, SAME, WITHIN, elsewhere, mixed, no_destination};
+use crate::http::values::moves::{
+    FIELD, FolderMove, MoveRequest, SAME, WITHIN, elsewhere, mixed, no_destination,
+};
+use crate::http::values::put::PutOptions;
 use crate::store::{DELETE_AFTER, DELETE_AT, Key, Preconditions};
 
 const DESTINATION: HeaderName = HeaderName::from_static("destination");
@@ -96,6 +100,7 @@ impl MoveRequest {
 /// The operation that a MOVE or COPY with this `head` asks for.
 pub fn relocation(
     head: &Parts,
+    query: &QueryFields<'_>,
     is_copy: bool,
     client: Client,
     config: &ServiceConfig,
@@ -122,7 +127,7 @@ pub fn relocation(
         }
         (to, from) => {
             let (to, from) = (to.map_err(of_destination)?, from?);
-            is_whole(head)?;
+            query.check_all(OF_FOLDER)?;
             let (from, to) = (from.unwrap_or_default(), to.unwrap_or_default());
             let asked = Box::new(FolderMove::of(&head.headers, &from, &to)?);
             Ok(if is_copy {
@@ -169,16 +174,13 @@ impl FolderMove {
     }
 }
 
-/// Refuses a query of a change of a folder: what it is meant to select would be ignored, and all would go.
-pub fn is_whole(head: &Parts) -> Result<(), Refusal> {
-    match head.uri.query() {
-        None | Some("") => Ok(()),
-        Some(_) => {
-            Err(QUERY
-                .because("a folder is made, moved, copied and removed whole: there is no query"))
-        }
-    }
-}
+/// The parameters of a change of a folder: none. What one is meant to select would be ignored, and all would go.
+pub const OF_FOLDER: &Parameters = &Parameters {
+    of: "a change of a folder",
+    once: &[],
+    many: &[],
+    hint: "a folder is made, moved, copied and removed whole",
+};
 
 /// Whether Depth asks for all that is below a folder; `None` where it is not sent.
 pub fn is_deep(headers: &HeaderMap) -> Result<Option<bool>, Refusal> {

@@ -1,14 +1,15 @@
 //! Requests for links to share: a POST to `/key?share=1h` asks for a signed link by which others may read the value of
-//! this key for that time. Pure; [`sign`](super::sign) answers it.
+//! this key for that time. Pure; [`sign`] answers it.
 //!
 //! The address of a link has the names by which the client asked, and only the client gets it.
+
+pub mod sign;
 
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::{Flag, Kind};
 use hyper::StatusCode;
 use std::time::Duration;
 
-use form_urlencoded::parse;
 use humantime::{format_duration, parse_duration};
 use hyper::header::HOST;
 use hyper::http::request::Parts;
@@ -16,6 +17,7 @@ use hyper::http::uri::Authority;
 
 use crate::http::head::allowlists::is_authority;
 use crate::http::head::client::Client;
+use crate::http::head::query::{BAD_QUERY, Parameters, QueryFields};
 use crate::http::head::syntax::only;
 use crate::http::service_config::ServiceConfig;
 use crate::store::Key;
@@ -30,34 +32,26 @@ pub struct ShareRequest {
     pub base: String,
 }
 
-/// The reason that no link is made.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadShare {
-    #[error(
-        "share is the time that a link lasts, a second or more, as share=1h or share=7d, and there is no parameter beside it"
-    )]
-    Query,
-    #[error("a link lasts at most {} here", written(*.0))]
-    TooLong(Duration),
-    #[error(
-        "this server signs no links for you: that takes --access, and in its file `shares` of your subject, the name of a link key"
-    )]
-    NotOffered,
-    #[error("links of this link key do not count for this key: see its prefix and its subject")]
-    NotCounted,
-}
-
-const BAD_QUERY: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-query");
 const NO_SHARE: &Kind = &Kind::new(StatusCode::FORBIDDEN, "no-share").flags(&[Flag::Audited]);
 
-impl From<BadShare> for Refusal {
-    fn from(why: BadShare) -> Self {
-        let kind = match why {
-            BadShare::Query | BadShare::TooLong(_) => BAD_QUERY,
-            BadShare::NotOffered | BadShare::NotCounted => NO_SHARE,
-        };
-        kind.because(why.to_string())
-    }
+pub const NOT_OFFERED: Refusal = Refusal::new(
+    NO_SHARE,
+    "this server signs no links for you: that takes --access, and in its file `shares` of your subject, the name of a link key",
+);
+
+pub const NOT_COUNTED: Refusal = Refusal::new(
+    NO_SHARE,
+    "links of this link key do not count for this key: see its prefix and its subject",
+);
+
+const BAD_TIME: Refusal = Refusal::new(
+    BAD_QUERY,
+    "share is the time that a link lasts, a second or more, as share=1h or share=7d",
+);
+
+/// The refusal of a link that is to last longer than `most`.
+pub fn too_long(most: Duration) -> Refusal {
+    BAD_QUERY.because(format!("a link lasts at most {} here", written(most)))
 }
 
 /// The time as clients write it: whole days as `1d`, of which others would be months.
@@ -68,36 +62,40 @@ fn written(time: Duration) -> String {
     }
 }
 
-/// True where a link is asked for.
-pub fn is_share(query: Option<&str>) -> bool {
-    let query = query.unwrap_or_default();
-    parse(query.as_bytes()).any(|(name, _)| name == "share")
-}
+/// The name of the parameter that asks for a link.
+const SHARE: &str = "share";
+
+/// The parameters of a request for a link.
+pub const PARAMETERS: &Parameters = &Parameters {
+    of: "a link to share",
+    once: &[SHARE],
+    many: &[],
+    hint: "it has share alone, as share=1h",
+};
 
 impl ShareRequest {
     /// The request with this `head` for a link to `key`.
     pub fn of(
         head: &Parts,
+        query: &QueryFields<'_>,
         key: Key<'static>,
         client: Client,
         config: &ServiceConfig,
-    ) -> Result<Self, BadShare> {
-        let lasts = lasts(head.uri.query())?;
+    ) -> Result<Self, Refusal> {
+        let lasts = lasts(query)?;
         let base = base(head, client, config).unwrap_or_default();
         Ok(Self { key, lasts, base })
     }
 }
 
 /// The time that the link of this query is to last, if it says it.
-pub fn lasts(query: Option<&str>) -> Result<Option<Duration>, BadShare> {
-    let mut query = parse(query.unwrap_or_default().as_bytes());
-    let (Some((_, lasts)), None) = (query.next(), query.next()) else {
-        return Err(BadShare::Query);
-    };
-    let lasts = (!lasts.is_empty()).then(|| parse_duration(&lasts));
-    let lasts = lasts.transpose().map_err(|_| BadShare::Query)?;
+pub fn lasts(query: &QueryFields<'_>) -> Result<Option<Duration>, Refusal> {
+    query.check_all(PARAMETERS)?;
+    let lasts = query.get(SHARE).filter(|lasts| !lasts.is_empty());
+    let lasts = lasts.map(parse_duration).transpose();
+    let lasts = lasts.map_err(|_| BAD_TIME)?;
     if lasts.is_some_and(|lasts| lasts.as_secs() == 0) {
-        return Err(BadShare::Query);
+        return Err(BAD_TIME);
     }
     Ok(lasts)
 }
