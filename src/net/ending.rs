@@ -64,8 +64,11 @@ pub(super) async fn end(
     }
     socket.raw.push();
     let sent = follow(context, |cx| {
-        rest.poll_drop(context, cx)?;
-        poll_sent(socket, cx)
+        let polled = poll_sent(socket, cx);
+        if polled.is_pending() {
+            rest.poll_drop(context, cx)?;
+        }
+        polled
     });
     if peer != Peer::Subscribes {
         sent.await?;

@@ -13,6 +13,8 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::TokioIo;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 use rustls::{CertificateError, ClientConfig};
 use tokio::net::TcpStream;
 use tower_service::Service;
@@ -116,12 +118,26 @@ impl Connection for CountedStream {
 }
 
 impl Read for CountedStream {
+    /// Reads also what the driver has not reported yet. hyper reads before it sends: so no request goes out on a
+    /// connection that the store has closed, after which nobody could tell whether a change was made.
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        buf: ReadBufCursor<'_>,
+        mut buf: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        if self.stream.inner().poll_read_ready(cx)?.is_ready() {
+            return Pin::new(&mut self.stream).poll_read(cx, buf);
+        }
+        let mut piece = [0; 512];
+        let most = buf.remaining().min(piece.len());
+        let received = recv(self.stream.inner(), &mut piece[..most], RecvFlags::DONTWAIT);
+        match received {
+            Err(Errno::AGAIN) => Poll::Pending,
+            received => {
+                buf.put_slice(&piece[..received?.1]);
+                Poll::Ready(Ok(()))
+            }
+        }
     }
 }
 

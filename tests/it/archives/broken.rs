@@ -44,7 +44,7 @@ fn looks_whole(protocol: Protocol, (target, range, len): (&str, &str, u64), how:
     let allowed = one_who_may("ann", &["read", "list"]);
     let access = write_policy(&dir, &allowed);
     let args = format!("--threads 1 --compress --grace-period 300ms --access {access}");
-    let mut server = protocol.serve(&authority, Some(&dir), &words(&args));
+    let mut server = protocol.launch(&authority, &words(&args)).on(&dir).start();
     // The second one follows in an archive, and is never reached.
     for key in [key, "later"] {
         dir.place(key, "");
@@ -71,7 +71,7 @@ fn looks_whole(protocol: Protocol, (target, range, len): (&str, &str, u64), how:
         reading.head
     );
     assert!(
-        matches!(reading.next(), Ok(Some(_))),
+        matches!(reading.piece(), Ok(Some(_))),
         "{target}: its beginning"
     );
     match how {
@@ -184,7 +184,7 @@ fn nginx_as_it_is_passes_on_that_a_compressed_value_breaks_off() {
     let client = Authority::new().client();
     let reading = protocol.get(nginx.addr, &client, "/text.txt", &fields);
     let mut reading = reading.expect("a response");
-    assert!(matches!(reading.next(), Ok(Some(_))), "its beginning");
+    assert!(matches!(reading.piece(), Ok(Some(_))), "its beginning");
     server.dir.set_len("text.txt", 0);
     assert!(!reading.rest().1);
 }

@@ -74,7 +74,7 @@ fn read(
         args.extend(["--tls-client-ca", ca.to_str().expect("text")]);
         client = client.with(&clients.issue_for("short", &["t"], LIFE));
     }
-    let server = protocol.serve(&authority, None, &args);
+    let server = protocol.launch(&authority, &args).start();
     server.dir.place("k", pattern(1, link.len));
     let down = Fault::Trickle(link.bytes_a_second);
     let relay = Relay::to(server.addr, move || Faults { down, ..GOOD });
@@ -94,7 +94,7 @@ fn read(
                 }
                 thread::sleep(pause); // the client pauses
             }
-            match reading.next()? {
+            match reading.piece()? {
                 Some(piece) => body.extend(piece),
                 None => return Ok(()),
             }

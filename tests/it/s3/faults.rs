@@ -42,6 +42,26 @@ fn a_download_that_stalls_or_never_gets_a_byte_of_the_store_ends_behind_its_head
     }
 }
 
+/// Of a value that the store breaks off, made into each kind of body.
+#[test]
+fn what_a_store_breaks_off_looks_whole_by_no_protocol() {
+    let (stub, authority) = (Stub::start(), Authority::new());
+    stub.bucket.place("key", pattern(1, LEN));
+    for protocol in Protocol::ALL {
+        let launch = protocol.launch(&authority, &words("--s3-conditions off"));
+        let server = launch.on_bucket(&stub.bucket).start();
+        for target in ["/key", "/?archive=tar", "/?archive=zip"] {
+            // The rest is asked for, some times.
+            stub.fail("GET", "key", Fault::CutAt(100_000), 100);
+            let got = protocol.get(server.addr, &authority.client(), target, &[]);
+            let got = got.expect("a response");
+            assert_eq!(got.head.status, 200, "{target} by {protocol:?}");
+            assert!(!got.rest().1, "{target} by {protocol:?}");
+            stub.heal();
+        }
+    }
+}
+
 #[test]
 fn a_store_that_refuses_an_upload_under_way_is_heard() {
     let stub = Stub::start();

@@ -38,18 +38,13 @@ impl Protocol {
 
     /// A server that speaks it, whose certificate is of this authority.
     #[track_caller]
-    pub fn serve(self, authority: &Authority, dir: Option<&DataDir>, args: &[&str]) -> TestServer {
-        let own = authority.issue("own", &["127.0.0.1"]);
-        let launch = if self.is_tls {
-            let args = [&own.options()[..], args].concat();
-            Launch::new(&args).listen("https://127.0.0.1:0")
-        } else {
-            Launch::new(&[args, &["--http2-clear"]].concat()).in_the_clear()
-        };
-        match dir {
-            Some(dir) => launch.on(dir).start(),
-            None => launch.start(),
+    pub fn launch(self, authority: &Authority, args: &[&str]) -> Launch {
+        if !self.is_tls {
+            return Launch::new(&[args, &["--http2-clear"]].concat()).in_the_clear();
         }
+        let own = authority.issue("own", &["127.0.0.1"]);
+        let args = [&own.options()[..], args].concat();
+        Launch::new(&args).listen("https://127.0.0.1:0")
     }
 
     /// Asks for `target` with these fields, over TLS as this client does it.
@@ -118,7 +113,7 @@ impl Reading {
     }
 
     /// The next bytes of the body; none at its end.
-    pub fn next(&mut self) -> Result<Option<Vec<u8>>, Cut> {
+    pub fn piece(&mut self) -> Result<Option<Vec<u8>>, Cut> {
         let raw = match &mut self.source {
             Source::Http2(asked, _) => {
                 let data = asked.data().map_err(|_| Cut)?;
@@ -154,7 +149,7 @@ impl Reading {
     pub fn rest(mut self) -> (Vec<u8>, bool) {
         let mut all = Vec::new();
         loop {
-            match self.next() {
+            match self.piece() {
                 Ok(Some(bytes)) => all.extend(bytes),
                 Ok(None) => return (all, true),
                 Err(Cut) => return (all, false),
