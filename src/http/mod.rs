@@ -1,9 +1,10 @@
 //! The protocol: from a request to a response. Opens no file, starts no thread, holds no socket.
 //!
 //! A folder for each feature has its fields, request, work and response: `values`, `uploads`, `forms`, `listing`,
-//! `archives`, `watch`, and `admin`, the server's own pages. `ui` is the page for browsers.
+//! `archives`, `share`, `watch`, and `admin`, the server's own pages. `ui` is the page for browsers.
 //!
-//! - `service`: the path of every request; `head` and `body`: its parts; `auth`: authentication and authorization.
+//! - `service`: the path of every request; `request`: what features need of it; `head` and `body`: its parts; `piece`:
+//!   what bodies are sent in; `auth`: authentication and authorization.
 //! - `response`: what a feature answers with; `refusal`: why it does not; `audit`: what the audit log is told.
 //! - `exchange`: the state of a connection, and the record of the request under way.
 
@@ -22,9 +23,11 @@ mod head;
 mod listing;
 mod piece;
 mod refusal;
+mod request;
 mod response;
 mod service;
 mod service_config;
+mod share;
 mod sites;
 mod ui;
 mod uploads;
@@ -35,8 +38,6 @@ pub use crate::store::BodySource;
 pub use admin::Admin;
 pub use archives::ArchiveFormat;
 pub use auth::credentials::{AuthCache, ClientCertificate, SignedLink};
-pub use auth::share::PARAMETERS as OF_SHARE;
-pub use auth::sign::explain_share;
 pub use body::request::{RequestBody, Stream, StreamBody, content_length};
 pub use body::response::Body;
 pub use exchange::record::{Panicked, catch_panic};
@@ -52,8 +53,10 @@ pub use head::range;
 pub use head::syntax::{FramingError, MAX_HEAD};
 pub use head::unread::OptionalFields;
 pub use piece::{Piece, Region, is_hole};
-pub use service::{Responding, Service, ServiceBuilder, Upgrade, known};
+pub use service::{Dispatcher, Responding, ServiceBuilder, Upgrade, known};
 pub use service_config::{RequestLogs, Routes, ServiceConfig, UploadLimits};
+pub use share::PARAMETERS as OF_SHARE;
+pub use share::sign::explain_share;
 pub use sites::{INDEX, Site, Sites};
 pub use values::conditional;
 pub use values::fields::{

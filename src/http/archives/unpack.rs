@@ -20,11 +20,10 @@ use crate::http::archives::{BAD_ARCHIVE, UnpackRequest, check_digests};
 use crate::http::body::request::Received;
 use crate::http::refusal::common::{PRECONDITION, too_large};
 use crate::http::refusal::{Done, Refusal, Work};
+use crate::http::request::RequestContext;
 use crate::http::response::{JSON, Reply, unstored};
-use crate::http::service::context::RequestContext;
-use crate::http::service::operation::PutOptions;
-use crate::http::sites::siblings::value_of;
-use crate::http::values::put::receive_part;
+use crate::http::values::put::{PutOptions, receive_part};
+use crate::http::values::siblings::value_of;
 use crate::store::bounds::Together;
 use crate::store::{BadKey, Key, MAX_LEN, Preconditions, Published, StagingQuota, Store};
 
@@ -146,7 +145,7 @@ impl Unpacking<'_> {
             account.may_join(&mut self.together, key.as_str(), len)?;
         }
         // Of two members with one name, the later one stays. A sibling counts only if it is later than its value.
-        let value = value_of(&key, &request.service.config.sites);
+        let value = value_of(&key, &request.service.config);
         let waits = |before: &Key<'_>| self.keys.contains(before);
         let before = match *request.service.store {
             _ if waits(&key) || value.as_ref().is_some_and(waits) => 0,

@@ -5,24 +5,22 @@
 //! listed. Keys that only the execution finds, in forms and in resumed uploads, are decided there.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
-use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, StatusCode};
 
-use crate::access::{Access, Evidence, Existing, LinkKind, Policy, Right, Subject};
+use crate::access::{Existing, LinkKind, Policy, Right};
 use crate::http::admin::Page;
-use crate::http::auth::credentials::{AuthMethod, Principal};
+use crate::http::auth::credentials::{AuthMethod, Principal, proven_subject, unauthenticated};
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::too_large;
 use crate::http::refusal::kind::{Flag, Kind};
-use crate::http::service::operation::{FolderMove, MoveRequest, Operation, Otherwise, PutOptions};
+use crate::http::service::operation::{Operation, Otherwise};
 use crate::http::service_config::Routes;
+use crate::http::values::moves::{FolderMove, MoveRequest};
+use crate::http::values::put::PutOptions;
 use crate::metrics::AuthResult;
 use crate::store::{self, Preconditions, WriteCondition};
 
-const UNAUTHENTICATED: &Kind =
-    &Kind::new(StatusCode::UNAUTHORIZED, "unauthenticated").flags(&[Flag::Audited]);
 const NOT_ALLOWED: &Kind = &Kind::new(StatusCode::FORBIDDEN, "not-allowed").flags(&[Flag::Audited]);
 const EXISTS: &Kind = &Kind::new(StatusCode::CONFLICT, "exists").flags(&[Flag::Audited]);
 const EXISTS_412: &Kind =
@@ -42,37 +40,10 @@ pub fn link_kind(method: &Method) -> Option<LinkKind> {
     }
 }
 
-/// The subject that `evidence` proves now; `None` where it proves none.
-pub fn proven_subject<'p>(
-    policy: &'p Policy,
-    evidence: &Evidence,
-    by: AuthMethod,
-) -> Option<&'p Arc<Subject>> {
-    // A certificate of an expired subject is no failure: its client is anonymous.
-    let otherwise = (by == AuthMethod::Certificate).then_some(&policy.anonymous);
-    policy.prove(evidence, SystemTime::now()).or(otherwise)
-}
-
 /// The refusal of a client without this right.
 fn not_allowed(right: Right) -> Refusal {
     let right = right.name();
     NOT_ALLOWED.because(format!("not allowed: this needs the right to {right} here"))
-}
-
-/// The refusal of a client that has to authenticate, counted as `result`.
-pub fn unauthenticated(access: &Access, result: AuthResult) -> Refusal {
-    access.count(result);
-    let policy = access.policy();
-    let mut refusal = UNAUTHENTICATED
-        .because("authentication required: send a valid token, or name and password");
-    // The schemes (RFC 9110, section 11.6.1). The realm is printable, and holds no quote.
-    for (scheme, rest) in [("Basic", ", charset=\"UTF-8\""), ("Bearer", "")] {
-        let challenge = format!("{scheme} realm=\"{}\"{rest}", policy.realm);
-        if let Ok(challenge) = HeaderValue::try_from(challenge) {
-            refusal = refusal.with(WWW_AUTHENTICATE, challenge);
-        }
-    }
-    refusal
 }
 
 impl Principal {
@@ -83,6 +54,14 @@ impl Principal {
             Operation::Put { key, options, len } => {
                 self.permit_put(key.as_str(), options)?;
                 self.limit(options, *len)
+            }
+            Operation::CreateUpload { key, options, .. } => {
+                self.permit_put(key.as_str(), options)?;
+                match self.by {
+                    // A link is for one request.
+                    AuthMethod::Link { .. } => Err(not_allowed(Right::Write)),
+                    _ => Ok(()),
+                }
             }
             Operation::Delete { key, preconditions } => {
                 self.need(Right::Delete, key.as_str())?;
@@ -221,14 +200,11 @@ impl Principal {
         self.permit_if(self.may_list(page), Right::List)
     }
 
-    /// Limits an upload of `len` bytes by a signed link to the length of the link, in one request.
+    /// Limits an upload of `len` bytes by a signed link to the length of the link.
     fn limit(&self, options: &mut PutOptions, len: Option<u64>) -> Result<(), Refusal> {
         let AuthMethod::Link { max } = self.by else {
             return Ok(());
         };
-        if options.creation.is_some() {
-            return Err(not_allowed(Right::Write));
-        }
         options.most = max;
         match (max, len) {
             (Some(limit), Some(len)) if len > limit => Err(too_large(limit)),

@@ -6,8 +6,6 @@
 
 pub mod authorize;
 pub mod credentials;
-pub mod share;
-pub mod sign;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,10 +15,9 @@ use hyper::StatusCode;
 use hyper::header::{AUTHORIZATION, HeaderMap, RETRY_AFTER};
 
 use crate::access::{Access, CheckError, Evidence, LinkKind, LinkTerms, Policy, Source, Subject};
-use crate::http::auth::authorize::{proven_subject, unauthenticated};
 use crate::http::auth::credentials::{
     AuthCache, AuthMethod, Credentials, EXPIRED, INVALID, NameAndPassword, Presented, Principal,
-    SignedLink, credentials,
+    SignedLink, credentials, proven_subject, unauthenticated,
 };
 use crate::http::head::client::Client;
 use crate::http::head::names::AuthorizationFields;

@@ -26,10 +26,9 @@ use crate::http::forms::{
 use crate::http::head::path::path_of;
 use crate::http::head::syntax::{encoded, put};
 use crate::http::refusal::{Done, Refusal, Work};
+use crate::http::request::RequestContext;
 use crate::http::response::{JSON, Reply, empty, unstored};
-use crate::http::service::context::RequestContext;
-use crate::http::service::operation::PutOptions;
-use crate::http::values::put::receive_part;
+use crate::http::values::put::{PutOptions, receive_part};
 use crate::store::bounds::Together;
 use crate::store::{Key, Preconditions};
 

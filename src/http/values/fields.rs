@@ -21,7 +21,7 @@ use hyper::header::{
     HeaderMap, HeaderName, HeaderValue, VARY,
 };
 
-use crate::http::auth::credentials::Principal;
+use crate::access::Subject;
 use crate::http::head::syntax::{append_field, has_member, is_parameter, is_token, split};
 use crate::http::values::field_names::refused;
 use crate::http::values::media::has_suffix;
@@ -337,12 +337,12 @@ fn private(given: Option<&HeaderValue>) -> HeaderValue {
 
 /// Keeps an answer for the authenticated client out of shared caches (RFC 9111, section 3.5). A value's own headers
 /// have Vary already.
-pub fn mark_private(headers: &mut HeaderMap, principal: Option<&Principal>, is_value: bool) {
-    let Some(principal) = principal else { return };
+pub fn mark_private(headers: &mut HeaderMap, subject: Option<&Subject>, is_value: bool) {
+    let Some(subject) = subject else { return };
     if !is_value {
         headers.append(VARY, AUTHORIZATION.into());
     }
-    if !principal.subject.is_anonymous {
+    if !subject.is_anonymous {
         let private = private(headers.get(CACHE_CONTROL));
         headers.insert(CACHE_CONTROL, private);
     }

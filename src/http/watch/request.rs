@@ -268,7 +268,7 @@ mod tests {
         let key = ("sec-websocket-key", KEY);
         let accept = WatchTransport::WebSocket("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=".into());
         assert_eq!(shake(&[version, key]).unwrap().transport, accept);
-        let bad = |lines: &[_]| matches!(shake(lines), Err(why) if why.kind == HANDSHAKE);
+        let bad = |lines: &[_]| shake(lines).is_err_and(|why| why.kind == HANDSHAKE);
         assert!(bad(&[version]));
         assert!(bad(&[version, key, key]));
         for key in [
@@ -293,7 +293,7 @@ mod tests {
         );
         for len in [None, Some(1)] {
             let got = of(&with_body, len, true);
-            assert!(matches!(got, Err(why) if why.kind == HANDSHAKE), "{len:?}");
+            assert!(got.is_err_and(|why| why.kind == HANDSHAKE), "{len:?}");
         }
     }
 

@@ -1,7 +1,9 @@
 //! Requests for links to share: a POST to `/key?share=1h` asks for a signed link by which others may read the value of
-//! this key for that time. Pure; [`sign`](super::sign) answers it.
+//! this key for that time. Pure; [`sign`] answers it.
 //!
 //! The address of a link has the names by which the client asked, and only the client gets it.
+
+pub mod sign;
 
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::{Flag, Kind};

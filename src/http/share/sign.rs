@@ -11,11 +11,11 @@ use hyper::StatusCode;
 use crate::access::{LinkKind, LinkTerms, Policy, Subject};
 use crate::http::audit::AuditEvent;
 use crate::http::auth::credentials::{Principal, SignedLink};
-use crate::http::auth::share::{NOT_COUNTED, NOT_OFFERED, ShareRequest, lasts, too_long};
 use crate::http::head::query::QueryFields;
 use crate::http::head::syntax::encoded;
 use crate::http::refusal::Refusal;
 use crate::http::response::{Reply, TEXT, unstored};
+use crate::http::share::{NOT_COUNTED, NOT_OFFERED, ShareRequest, lasts, too_long};
 use crate::store::second;
 
 /// Makes the link that was `asked` for by the client `principal`, if it has the rights to it.
