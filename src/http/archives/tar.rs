@@ -234,7 +234,7 @@ impl<'b, F: Frames> TarReader<'b, F> {
         self.padding = padding(len);
         let text = self.bytes(len).await?;
         let is_whole = text.len() as u64 == len;
-        Ok(is_whole.then_some(text).ok_or(CUT_OFF)?)
+        is_whole.then_some(text).ok_or(CUT_OFF)
     }
 
     /// The next `len` bytes, or those that are left of the body.
