@@ -30,7 +30,7 @@ use crate::http::body::request::{RequestBody, content_length};
 use crate::http::body::response::Body;
 use crate::http::exchange::record::{Panicked, catch_panic};
 use crate::http::exchange::request_log::IdGenerator;
-use crate::http::exchange::{ConnectionState, RequestGuard};
+use crate::http::exchange::{Exchange, RequestGuard};
 use crate::http::head::accept::prefers_problem;
 use crate::http::head::client::Client;
 use crate::http::head::encode::Encoder;
@@ -130,11 +130,10 @@ impl Dispatcher {
         }
     }
 
-    /// The response to one request of `connection`, or of one of its streams. With an `upgrade`, another protocol may
-    /// follow it.
+    /// The response to the request of `exchange`. With an `upgrade`, another protocol may follow it.
     pub fn call(
         self: &Rc<Self>,
-        connection: &Rc<ConnectionState>,
+        exchange: &Rc<Exchange>,
         mut client: Client,
         request: Request<RequestBody>,
         upgrade: Option<&Rc<Upgrade>>,
@@ -147,26 +146,20 @@ impl Dispatcher {
             (client.peer, client.by_trusted) = (peer, true);
         }
         failpoint::reach("connection", request.uri().path());
-        let guard = RequestGuard::new(connection, request.method());
+        let guard = RequestGuard::new(exchange, request.method());
         let (head, body) = request.into_parts();
         let mut context = ResponseContext::default();
         let begun = catch_panic(|| {
             failpoint::reach("answer", head.uri.path());
             let request = RequestHead::new(&head, &body, client, &service.config);
             context = request.response_context();
-            let proven = &connection.proven;
+            let proven = &exchange.connection().proven;
             let principal = match request.identify(service.guard.as_ref(), proven, &context) {
                 Ok(Identified::Unchecked(unchecked)) => return Err(unchecked),
                 Ok(Identified::Known(principal)) => Ok(principal),
                 Err(refusal) => Err(refusal),
             };
-            Ok(begin(
-                service,
-                &request,
-                principal,
-                connection,
-                &mut context,
-            ))
+            Ok(begin(service, &request, principal, exchange, &mut context))
         });
         let begun = match begun {
             Ok(Ok(begun)) => Ok(begun),
@@ -174,7 +167,8 @@ impl Dispatcher {
                 let (dispatcher, upgrade) = (Rc::clone(self), upgrade.cloned());
                 return Either::Right(Box::pin(async move {
                     let service = &dispatcher.shared;
-                    let (proven, compute) = (&guard.connection.proven, service.store.compute());
+                    let (proven, compute) =
+                        (&guard.exchange.connection().proven, service.store.compute());
                     let principal = match &service.guard {
                         Some(of) => of.check(*unchecked, proven, compute).await,
                         None => Err(CHECKS_BUSY),
@@ -182,13 +176,7 @@ impl Dispatcher {
                     let begun = catch_panic(|| {
                         let request = RequestHead::new(&head, &body, client, &service.config);
                         let principal = principal.map(Some);
-                        begin(
-                            service,
-                            &request,
-                            principal,
-                            &guard.connection,
-                            &mut context,
-                        )
+                        begin(service, &request, principal, &guard.exchange, &mut context)
                     });
                     let upgrade = upgrade.as_ref();
                     let responding =
@@ -214,11 +202,11 @@ impl Dispatcher {
         context: ResponseContext,
         upgrade: Option<&Rc<Upgrade>>,
     ) -> Responding {
-        let (service, connection) = (&self.shared, &guard.connection);
+        let (service, exchange) = (&self.shared, &guard.exchange);
         let begun = begun.unwrap_or_else(|_| {
             let (method, path) = (&head.method, head.uri.path());
             Ok(Err(service.panicked(
-                connection,
+                exchange,
                 client,
                 method,
                 path,
@@ -227,10 +215,10 @@ impl Dispatcher {
         });
         let operation = match begun {
             Ok(found) => {
-                leave_unread(connection, &body);
+                leave_unread(exchange, &body);
                 failpoint::reach("respond", head.uri.path());
                 let mut response =
-                    service.conclude(found.map(answered), &context, connection, client.peer, None);
+                    service.conclude(found.map(answered), &context, exchange, client.peer, None);
                 if head.method == Method::HEAD || response.body_mut().is_resident() {
                     attach(&mut response, guard);
                     return known(response);
@@ -244,7 +232,7 @@ impl Dispatcher {
         };
         let operation = match (operation, &self.subscribers) {
             (Operation::Watch(request), Some(subscribers)) => {
-                leave_unread(connection, &body);
+                leave_unread(exchange, &body);
                 let (response, session) = subscribe(service, subscribers, request, &context, guard);
                 if let Some(upgrade) = upgrade {
                     upgrade.set(session);
@@ -273,20 +261,17 @@ impl Dispatcher {
     /// The response to an invalid or late head, which `received` begins with.
     pub fn reject(
         &self,
-        connection: &Rc<ConnectionState>,
+        exchange: &Rc<Exchange>,
         client: Client,
         why: FramingError,
         received: &[u8],
     ) -> Response<Body> {
-        let (service, guard) = (
-            &self.shared,
-            RequestGuard::new(connection, &Method::CONNECT),
-        );
+        let (service, guard) = (&self.shared, RequestGuard::new(exchange, &Method::CONNECT));
         if service.config.logs.any() {
             let entry = service.log_entry(None, client, None);
-            connection.record.set_entry(entry);
+            exchange.record.set_entry(entry);
         }
-        connection.leave_unread();
+        exchange.leave_unread();
         let mut context = ResponseContext::default();
         context.errors.problem = prefers_problem(&accept_fields(received));
         let refused = Err(why.into());
@@ -301,7 +286,7 @@ fn begin(
     service: &Service,
     request: &RequestHead<'_>,
     principal: Result<Option<Rc<Principal>>, Refusal>,
-    connection: &ConnectionState,
+    exchange: &Exchange,
     context: &mut ResponseContext,
 ) -> Started {
     let (config, common) = (&service.config, &request.common);
@@ -309,20 +294,20 @@ fn begin(
     if config.logs.any() || config.server_timing || common.has_request_id {
         let principal = context.principal.as_deref();
         let entry = service.log_entry(Some(request.head), request.client, principal);
-        connection.record.set_entry(entry);
+        exchange.record.set_entry(entry);
     }
     if common.wants_close {
-        connection.close_after_response();
+        exchange.close_after_response();
     }
     let operation = match understood {
         Err(refusal) => return Ok(Err(refusal)),
         Ok(operation) => operation,
     };
     if let Operation::Get { key, options, .. } = &operation {
-        connection.record.begin_store();
+        exchange.record.begin_store();
         let options = options.as_deref();
         if options.is_none_or(|options| options.digest.is_none())
-            && let Some(value) = service.store.get_cached(key, connection.counters())
+            && let Some(value) = service.store.get_cached(key, exchange.counters())
         {
             let value = RepresentedValue::new(Found::File(value), key, &service.config);
             return Ok(found(service, value, options));
@@ -332,8 +317,8 @@ fn begin(
 }
 
 /// Has the connection close where a body is left unread: only [`perform`] reads one.
-fn leave_unread(connection: &ConnectionState, body: &RequestBody) {
+fn leave_unread(exchange: &Exchange, body: &RequestBody) {
     if !body.is_empty() {
-        connection.leave_unread();
+        exchange.leave_unread();
     }
 }

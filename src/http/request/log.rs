@@ -4,7 +4,7 @@
 
 use tracing::field::display;
 
-use crate::http::exchange::ConnectionState;
+use crate::http::exchange::Exchange;
 use crate::http::head::client::Peer;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::Flag;
@@ -14,9 +14,9 @@ use crate::store::Error;
 impl Service {
     /// The error of a body that ends before its end for the reason `why`: the logs have that, and the client no more
     /// than that it broke off.
-    pub fn broke_off(&self, why: Refusal, connection: &ConnectionState) -> Error {
+    pub fn broke_off(&self, why: Refusal, exchange: &Exchange) -> Error {
         self.log_refusal(&why, None, None);
-        let audit = |event| connection.record.audit_now(event);
+        let audit = |event| exchange.record.audit_now(event);
         audit::of_refusal(&why).into_iter().for_each(audit);
         why.into_failure()
     }

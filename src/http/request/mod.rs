@@ -68,7 +68,7 @@ impl RequestContext {
 
     /// The counters of the reactor.
     pub fn counters(&self) -> &ReactorCounters {
-        self.guard.connection.counters()
+        self.guard.exchange.counters()
     }
 
     /// The uploader in whose quota an upload counts: a subject that was authenticated, wherever it connects from, else
@@ -96,7 +96,7 @@ impl RequestContext {
     pub fn audit_changed(&self, key: &Key<'_>) {
         if self.service.config.logs.audit {
             let event = AuditEvent::Changed(Some(path_of(key)));
-            self.guard.connection.record.audit_now(event);
+            self.guard.exchange.record.audit_now(event);
         }
     }
 
@@ -105,7 +105,7 @@ impl RequestContext {
     pub fn audit_refused(&self, key: &Key<'_>, why: &Refusal) {
         if why.kind.has(Flag::Audited) {
             let event = AuditEvent::Refused(why.name(), Some(path_of(key)));
-            self.guard.connection.record.audit_now(event);
+            self.guard.exchange.record.audit_now(event);
         }
     }
 
@@ -127,11 +127,12 @@ impl RequestContext {
 
 /// Gives `response` the headers that every response has, and lets the request end with its body.
 pub fn attach(response: &mut Response<Body>, guard: RequestGuard) {
-    if guard.connection.is_last() {
+    if guard.exchange.is_last() {
+        guard.exchange.close_after_response();
         close(response);
     }
     let status = response.status().as_u16();
-    let record = &guard.connection.record;
+    let record = &guard.exchange.record;
     record.answered(status, response.headers_mut());
     response.body_mut().ends(guard);
 }

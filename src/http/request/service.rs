@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 
 use crate::http::auth::Guard;
 use crate::http::auth::credentials::Principal;
-use crate::http::exchange::ConnectionState;
+use crate::http::exchange::Exchange;
 use crate::http::exchange::request_log::{
     Audit, IdGenerator, LogEntry, Timing, logged_fields, protocol,
 };
@@ -79,17 +79,17 @@ impl Service {
     /// Logs and counts a panic. The connection ends with it: how much of the request was read is not known.
     pub fn panicked(
         &self,
-        connection: &ConnectionState,
+        exchange: &Exchange,
         client: Client,
         method: &Method,
         path: &str,
         head: Option<&Parts>,
     ) -> Refusal {
         let entry = || self.log_entry(head, client, None);
-        let request_id = connection.record.request_id(entry);
+        let request_id = exchange.record.request_id(entry);
         tracing::error!(request_id, peer = %client.peer, %method, key = path, "a request panicked");
-        connection.counters().panics.add(1);
-        connection.leave_unread();
+        exchange.counters().panics.add(1);
+        exchange.leave_unread();
         PANICKED.because("the server failed on this request; its log says more")
     }
 }

@@ -6,7 +6,7 @@ use hyper::Response;
 
 use crate::http::audit::AuditEvent;
 use crate::http::body::response::Body;
-use crate::http::exchange::{ConnectionState, RequestGuard};
+use crate::http::exchange::{Exchange, RequestGuard};
 use crate::http::head::client::Peer;
 use crate::http::refusal::Refusal;
 use crate::http::request::audit::of_refusal;
@@ -38,15 +38,15 @@ impl Service {
         &self,
         mut result: Result<Reply, Refusal>,
         context: &ResponseContext,
-        connection: &ConnectionState,
+        exchange: &Exchange,
         peer: Peer,
         request: Option<&RequestContext>,
     ) -> Response<Body> {
-        if connection.progress.given_up.get() {
+        if exchange.progress.given_up.get() {
             result = result.map_err(Refusal::of_late_body);
         }
         if self.config.logs.audit {
-            connection.record.set_audit(told(&mut result));
+            exchange.record.set_audit(told(&mut result));
         }
         if let Err(refusal) = &result {
             self.log_refusal(refusal, Some(peer), request);

@@ -317,15 +317,19 @@ mod tests {
     const HELLO_512: &str = "sha-512=:YMAam51Jz/jOATT6/zvHrLVgOYTGFy1d6GJiOHTohq4yP+pgk4vf2aCsyRZOtw8MjkM7iw7yZ/WkppmM44T3qg==:";
 
     fn headers(fields: &[(&str, &str)]) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        for (name, value) in fields {
-            headers.append(HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
-        }
-        headers
+        let field = |&(name, value): &(&str, &str)| {
+            (HeaderName::try_from(name).unwrap(), value.parse().unwrap())
+        };
+        fields.iter().map(field).collect()
     }
 
     fn expected(fields: &[(&str, &str)]) -> Result<Digests, Refusal> {
         Digests::of(&headers(fields))
+    }
+
+    /// Of one Repr-Digest.
+    fn expected_of(field: &str) -> Result<Digests, Refusal> {
+        expected(&[("repr-digest", field)])
     }
 
     fn sha256(of: &Digests) -> Option<String> {
@@ -334,7 +338,7 @@ mod tests {
 
     #[test]
     fn the_examples_of_rfc_9530() {
-        let one = expected(&[("repr-digest", HELLO)]).unwrap();
+        let one = expected_of(HELLO).unwrap();
         assert_eq!(sha256(&one).as_deref(), Some(HELLO));
         assert_eq!(one.sha512, None);
 
@@ -360,7 +364,7 @@ mod tests {
             assert_eq!(expected(&[(name, field)]), Err(why), "{field}");
         }
         let beside = format!("unixsum=:Aw==:, sha=:AAAA:, {HELLO}");
-        let beside = expected(&[("repr-digest", &beside)]).unwrap();
+        let beside = expected_of(&beside).unwrap();
         assert_eq!(sha256(&beside).as_deref(), Some(HELLO));
     }
 
@@ -386,48 +390,49 @@ mod tests {
     fn what_cannot_be_compared_with_is_an_error() {
         const MALFORMED: &str = "a digest is malformed: it should look like sha-256=:base64:";
         const MD5: &str = "Content-MD5 is malformed: it should be the base64 of 16 bytes";
-        let zeros = "sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:";
-        for (fields, why) in [
+        const LENGTH: &str = "a digest by sha-256 has the wrong length";
+        let zeros = field(&Digest::Sha256([0; 32]));
+        for (field, why) in [
+            ("sha-256=:AAAA:", LENGTH),
+            ("sha-256=::", LENGTH),
             (
-                &[("repr-digest", "sha-256=:AAAA:")][..],
-                "a digest by sha-256 has the wrong length",
-            ),
-            (
-                &[("repr-digest", "sha-256=::")],
-                "a digest by sha-256 has the wrong length",
-            ),
-            (
-                &[("repr-digest", &HELLO.replace("256", "512"))],
+                &HELLO.replace("256", "512"),
                 "a digest by sha-512 has the wrong length",
             ),
-            (&[("content-md5", "AAAA")], MD5),
-            (&[("repr-digest", "sha-256")], MALFORMED),
-            (&[("repr-digest", "sha-256=1")], MALFORMED),
-            (&[("repr-digest", "sha-256=\"AAAA\"")], MALFORMED),
-            (&[("repr-digest", "sha-256=(:AAAA:)")], MALFORMED),
-            (&[("repr-digest", "sha-256=:AAAA")], MALFORMED),
-            (&[("repr-digest", "sha-256=:A!AA:")], MALFORMED),
-            (&[("repr-digest", "SHA-256=:AAAA:")], MALFORMED),
-            (&[("repr-digest", &format!("{HELLO},"))], MALFORMED),
-            (&[("repr-digest", &format!("{HELLO} x=1"))], MALFORMED),
-            (&[("repr-digest", &format!("{HELLO}, ?"))], MALFORMED),
-            (&[("content-md5", "")], MD5),
-            (&[("content-md5", "Q2hlY2sgSW50ZWdyaXR5IQ")], MD5),
-            (&[("content-md5", "Q2hlY2sgSW50ZWdyaXR5IQ==,")], MD5),
-            (
-                &[("repr-digest", HELLO), ("content-digest", zeros)],
-                "two digests by sha-256 differ, so that no value can have both",
-            ),
-            (
-                &[
-                    ("content-md5", "Q2hlY2sgSW50ZWdyaXR5IQ=="),
-                    ("content-md5", "AAAAAAAAAAAAAAAAAAAAAA=="),
-                ],
-                "two digests by md5 differ, so that no value can have both",
-            ),
+            ("sha-256", MALFORMED),
+            ("sha-256=1", MALFORMED),
+            ("sha-256=\"AAAA\"", MALFORMED),
+            ("sha-256=(:AAAA:)", MALFORMED),
+            ("sha-256=:AAAA", MALFORMED),
+            ("sha-256=:A!AA:", MALFORMED),
+            ("SHA-256=:AAAA:", MALFORMED),
+            (&format!("{HELLO},"), MALFORMED),
+            (&format!("{HELLO} x=1"), MALFORMED),
+            (&format!("{HELLO}, ?"), MALFORMED),
         ] {
-            assert_eq!(expected(fields), Err(bad_digest(why)), "{fields:?}");
+            assert_eq!(
+                expected_of(field),
+                Err(bad_digest(why.to_owned())),
+                "{field}"
+            );
         }
+        let check = ("content-md5", "Q2hlY2sgSW50ZWdyaXR5IQ==");
+        for md5 in ["AAAA", "", &check.1[..22], &format!("{},", check.1)] {
+            assert_eq!(
+                expected(&[("content-md5", md5)]),
+                Err(bad_digest(MD5)),
+                "{md5}"
+            );
+        }
+        let both = expected(&[("repr-digest", HELLO), ("content-digest", &zeros)]);
+        let differ = |name| {
+            Err(bad_digest(format!(
+                "two digests by {name} differ, so that no value can have both"
+            )))
+        };
+        assert_eq!(both, differ("sha-256"));
+        let both = expected(&[check, ("content-md5", "AAAAAAAAAAAAAAAAAAAAAA==")]);
+        assert_eq!(both, differ("md5"));
         let not_text = hyper::header::HeaderValue::from_bytes(b"x=\"\xe9\"").unwrap();
         let headers = HeaderMap::from_iter([(REPR_DIGEST, not_text)]);
         assert_eq!(Digests::of(&headers), Err(malformed()));
@@ -436,21 +441,18 @@ mod tests {
     #[test]
     fn lines_are_one_dictionary_and_its_last_word_counts() {
         let zeros = field(&Digest::Sha256([0; 32]));
-        let one = expected(&[("repr-digest", HELLO)]).unwrap();
+        let one = expected_of(HELLO).unwrap();
+        let (hello, none) = (("repr-digest", HELLO), ("repr-digest", ""));
         for fields in [
-            &[("repr-digest", &*zeros), ("repr-digest", HELLO)][..],
-            &[
-                ("repr-digest", ""),
-                ("repr-digest", HELLO),
-                ("repr-digest", ""),
-            ],
+            &[("repr-digest", &*zeros), hello][..],
+            &[none, hello, none],
             &[("repr-digest", &format!("{zeros},\t {HELLO};a=1"))],
             &[("repr-digest", &format!("sha-256=1, {HELLO}"))],
-            &[("repr-digest", HELLO), ("content-digest", HELLO)],
+            &[hello, ("content-digest", HELLO)],
         ] {
             assert_eq!(expected(fields), Ok(one), "{fields:?}");
         }
-        let apart = expected(&[("repr-digest", HELLO), ("content-digest", HELLO_512)]).unwrap();
+        let apart = expected(&[hello, ("content-digest", HELLO_512)]).unwrap();
         assert_eq!((apart.sha256, apart.sha512.is_some()), (one.sha256, true));
     }
 
@@ -463,7 +465,7 @@ mod tests {
 
     #[test]
     fn trailers_add_to_the_head_and_may_not_contradict_it() {
-        let head = expected(&[("repr-digest", HELLO)]).unwrap();
+        let head = expected_of(HELLO).unwrap();
         let trailer = expected(&[("content-digest", HELLO_512)]).unwrap();
         let both = head.and(trailer).unwrap();
         assert_eq!((both.sha256, both.sha512), (head.sha256, trailer.sha512));
@@ -495,10 +497,9 @@ mod tests {
             ("md5=10, sha=3", None),
             ("", None),
         ] {
-            let headers = headers(&[("want-repr-digest", field)]);
-            assert_eq!(want(&headers), wanted, "{field}");
-            let other = self::headers(&[("content-digest", field)]);
-            assert_eq!(want(&other), None);
+            let of = |name| want(&headers(&[(name, field)]));
+            assert_eq!(of("want-repr-digest"), wanted, "{field}");
+            assert_eq!(of("content-digest"), None);
         }
         assert_eq!(want(&HeaderMap::new()), None);
     }

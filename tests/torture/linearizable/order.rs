@@ -283,6 +283,7 @@ fn history(text: &str) -> Vec<Event> {
             ("replace", &[]) => Asked::Rename(Only::Always),
             ("reads", &[]) => Asked::CopyReads(0),
             ("writes", &[]) => Asked::CopyWrites(0, Only::Always),
+            ("copy", &[write]) => Asked::Copy(over(write), Only::Always),
             ("get", _) => Asked::Get,
             _ => panic!("{text}"),
         };
@@ -357,6 +358,7 @@ fn the_checker_takes_moves_and_no_lie_about_them() {
         "0-1 put 1, 2-9 move 7, 3-4 get 1, 5-6 GET 1 7, 7-8 get none",
         // Just before, it may have the new tag, and after a kill it may keep that.
         "0-1 put 1, 2-9 move 7, 3-4 get 1 7, 5-6 GET 1 7",
+        "0-1 put 1, 2-9 move 7, 3-4 copy 1 refused, 5-6 GET none",
         "0-1 put 1, 2- move 0, 3-4 get 1 3000000000, 5-6 get 1 3000000000, 7-8 new 2 refused",
         "0-1 put 1, 0-1 PUT 2, 2-3 move 7 new refused, 4-5 move 8 2 refused, 6-7 move 9 1, 8-9 GET 1 9",
         "0-1 move 7 absent, 2-3 PUT 1, 4-5 MOVE 8, 6-7 get 1 8",
@@ -368,6 +370,7 @@ fn the_checker_takes_moves_and_no_lie_about_them() {
         "a copy seen before the removal ; 0-1 put 1, 2-9 move 7, 3-4 GET 1 7, 5-6 get 1
         a removal seen before the copy ; 0-1 put 1, 2-9 move 7, 3-4 get none, 5-6 GET none
         the new tag long before the move ; 0-1 put 1, 2-3 get 1 7, 4-5 move 7
+        a copy refused long before ; 0-1 put 1, 2-3 copy 1 refused, 4-5 move 7
         the new tag after the move was seen ; 0-1 put 1, 2-9 move 7, 3-4 GET 1 7, 5-6 get 1 7
         a lost move ; 0-1 put 1, 2-3 move 7, 4-5 GET none
         a lost value ; 0-1 put 1, 2-3 move 7 absent

@@ -312,18 +312,21 @@ pub(super) fn outcomes(event: &Event, values: Values) -> Vec<Values> {
     all
 }
 
-/// True of a read while one of these `moves` was under way, if it may have read the tag that the value is about to move
-/// with: it is given to the file just before the new name.
+/// True of a read, or of a COPY that was refused, while one of these `moves` was under way, if it may have met the tag
+/// that the value is about to move with: it is given to the file just before the new name.
 pub(super) fn is_early(event: &Event, values: Values, moves: &[Event]) -> bool {
-    let (Told::Read(Some(read)), Some(value)) = (event.told, values[event.of]) else {
+    let Some(value) = values[event.of] else {
         return false;
+    };
+    let meets = |early: Version| match (event.asked, event.told) {
+        (Asked::Get, Told::Read(Some(read))) => early.may_be(read),
+        (Asked::Copy(from, _), Told::Refused) => from.may_fail(Some(early)),
+        _ => false,
     };
     let moves = moves.iter().filter(|it| it.of == event.of);
     let mut meanwhile = moves.filter(|it| it.call <= event.back && event.call <= it.back);
     meanwhile.any(|it| match it.asked {
-        Asked::Move(tag, from, _) => {
-            from.may_hold(Some(value)) && Version { tag, ..value }.may_be(read)
-        }
+        Asked::Move(tag, from, _) => from.may_hold(Some(value)) && meets(Version { tag, ..value }),
         _ => false,
     })
 }
