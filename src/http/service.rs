@@ -39,13 +39,12 @@ use crate::http::head::syntax::FramingError;
 use crate::http::head::unread::OptionalFields;
 use crate::http::refusal::Refusal;
 use crate::http::request::{RequestContext, ResponseContext, Service, attach};
-use crate::http::response::Reply;
 use crate::http::service::execute::perform;
 use crate::http::service::operation::Operation;
 use crate::http::service::parse::RequestHead;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::get::found;
-use crate::http::values::representation::{RepresentedValue, answered};
+use crate::http::values::representation::{RepresentedValue, ValueResponse, answered};
 use crate::http::watch::{Session, Subscribers, subscribe};
 use crate::log::Throttle;
 use crate::store::{Found, Store};
@@ -113,8 +112,8 @@ pub fn known(response: Response<Body>) -> Responding {
 /// The protocol that follows a response, which the connection takes when hyper has sent it.
 pub type Upgrade = Cell<Option<Box<Session>>>;
 
-/// The reply to a request that is known at once, or the operation that is left to perform.
-type Started = Result<Result<Reply, Refusal>, Operation<'static>>;
+/// The value, or the refusal, of a request that is known at once, or the operation that is left to perform.
+type Started = Result<Result<ValueResponse, Refusal>, Operation<'static>>;
 
 impl Dispatcher {
     /// The fields of requests that this configuration reads, and others do not.
@@ -215,10 +214,11 @@ impl Dispatcher {
             )))
         });
         let operation = match begun {
-            Ok(outcome) => {
+            Ok(found) => {
                 leave_unread(exchange, &body);
                 failpoint::reach("respond", head.uri.path());
-                let mut response = service.conclude(outcome, &context, exchange, client.peer, None);
+                let mut response =
+                    service.conclude(found.map(answered), &context, exchange, client.peer, None);
                 if head.method == Method::HEAD || response.body_mut().is_resident() {
                     attach(&mut response, guard);
                     return known(response);
@@ -310,8 +310,7 @@ fn begin(
             && let Some(value) = service.store.get_cached(key, exchange.counters())
         {
             let value = RepresentedValue::new(Found::File(value), key, &service.config);
-            let found = found(service, value, options);
-            return Ok(found.map(answered));
+            return Ok(found(service, value, options));
         }
     }
     Err(operation.into_owned())

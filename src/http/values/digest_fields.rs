@@ -121,7 +121,7 @@ impl Digests {
 
     /// As [`Digests::of`], but the digests of the bytes of the message alone.
     pub fn of_content(headers: &HeaderMap) -> Result<Self, Refusal> {
-        let mut all = Self::of_field(headers, CONTENT_DIGEST)?;
+        let mut all = Self::of_field(headers, &CONTENT_DIGEST)?;
         for line in headers.get_all(CONTENT_MD5) {
             let md5 = array_of(line);
             let md5 = md5.ok_or_else(|| {
@@ -166,14 +166,14 @@ impl Digests {
     /// As [`Digests::of`], but the digests of the whole value alone, of which the message may bring a part.
     pub fn of_representation(headers: &HeaderMap) -> Result<Self, Refusal> {
         let digest = match joined(headers, &DIGEST)? {
-            Some(field) => Self::parse(&modern(&field)?, DIGEST)?,
+            Some(field) => Self::parse(&modern(&field)?, &DIGEST)?,
             None => Self::default(),
         };
-        digest.and(Self::of_field(headers, REPR_DIGEST)?)
+        digest.and(Self::of_field(headers, &REPR_DIGEST)?)
     }
 
-    fn of_field(headers: &HeaderMap, name: HeaderName) -> Result<Self, Refusal> {
-        let field = joined(headers, &name)?;
+    fn of_field(headers: &HeaderMap, name: &HeaderName) -> Result<Self, Refusal> {
+        let field = joined(headers, name)?;
         field.map_or(Ok(Self::default()), |field| Self::parse(&field, name))
     }
 
@@ -196,7 +196,7 @@ impl Digests {
         }
     }
 
-    fn parse(field: &str, name: HeaderName) -> Result<Self, Refusal> {
+    fn parse(field: &str, name: &HeaderName) -> Result<Self, Refusal> {
         let members = dictionary(field).ok_or_else(malformed)?;
         let known = Self {
             sha256: digest(&members, Algorithm::Sha256.name())?,
@@ -205,7 +205,7 @@ impl Digests {
             checksum: None,
         };
         if known.wanted().is_none() {
-            return Err(unknown(&name));
+            return Err(unknown(name));
         }
         Ok(known)
     }
