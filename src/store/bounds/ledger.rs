@@ -288,7 +288,7 @@ impl State {
         self.under_way = self.under_way + usize::from(begins) - usize::from(!begins);
         if !value.is_forgotten() {
             self.recharge(bounds, key, [Some(value); 2], |_| {
-                value.is_leaving.store(begins, Relaxed)
+                value.is_leaving.store(begins, Relaxed);
             });
         }
     }
