@@ -86,21 +86,22 @@ impl Writing {
     /// What makes room for a large value of `key`, where there are bounds.
     fn room(&self, key: &Key<'_>) -> Option<Box<UploadRoom>> {
         let account = self.writer.account.as_ref()?;
-        Some(self.room_of(Staging::new(account, key.as_str())))
+        let staging = Staging::new(account, key.as_str());
+        Some(Box::new(self.room_of(staging)))
     }
 
-    fn room_of(&self, staging: Arc<Staging>) -> Box<UploadRoom> {
-        Box::new(UploadRoom {
+    fn room_of(&self, staging: Arc<Staging>) -> UploadRoom {
+        UploadRoom {
             staging,
             writer: Arc::clone(&self.writer),
             publisher: Arc::downgrade(&self.publisher),
             unexplained: 0,
-        })
+        }
     }
 
     fn with_room(&self, mut upload: Resumable) -> Resumable {
         let account = self.writer.account.as_ref();
-        upload.room = account.map(|it| self.room_of(upload.staging(it)));
+        upload.room = account.map(|it| Box::new(self.room_of(upload.staging(it))));
         upload
     }
 }

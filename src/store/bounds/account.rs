@@ -176,7 +176,7 @@ impl Account {
         if let Some(value) = state.names.value(key).cloned() {
             let values = [Some(&*value); 2];
             state.recharge(&self.bounds, key, values, |_| {
-                value.is_stuck.store(is_stuck, Relaxed)
+                value.is_stuck.store(is_stuck, Relaxed);
             });
             state.order(&self.bounds, key, &value);
         }

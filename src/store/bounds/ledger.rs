@@ -290,7 +290,7 @@ impl State {
             return;
         }
         self.recharge(bounds, key, [Some(value); 2], |_| {
-            value.is_leaving.store(begins, Relaxed)
+            value.is_leaving.store(begins, Relaxed);
         });
         if !begins {
             // It stays: it may again be one of those used longest ago.
