@@ -13,7 +13,6 @@ mod existing;
 mod hands;
 mod options;
 mod quotas;
-mod refused;
 mod replaced;
 mod restarts;
 mod stuck;
