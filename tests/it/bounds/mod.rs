@@ -13,6 +13,7 @@ mod existing;
 mod hands;
 mod options;
 mod quotas;
+mod refused;
 mod replaced;
 mod restarts;
 mod stuck;

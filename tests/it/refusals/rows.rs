@@ -15,7 +15,6 @@ Remove Folder ; key=mounted ; 409 ; a mount has the name
 Store !Later ; key=immutable/x ; 403 ; the folder is immutable
 MakeFolder ; key=immutable/x ; 403 409 507 ; the folder is immutable
 Remove !Folder ; key=immutable/v ; 403 ; the folder is immutable
-Store !Later ; key=immutable/v ; 403 412 ; the folder is immutable
 Remove Folder ; key=immutable ; 403 409 ; the folder is immutable
 Move !Folder !Room ; from=immutable/v | key=src/x ; 403 ; its folder is immutable
 MakeFolder !Room ; key=dir ; 409 412 ; the folder is there

@@ -1,0 +1,49 @@
+//! A change that is refused for another reason than room evicts nothing.
+
+use super::{BLOCK, WAYS, store_all};
+use crate::support::prelude::*;
+
+#[test]
+fn what_is_refused_for_its_name_evicts_nothing() {
+    directory_only!("bounds");
+    let left_out = "a name that cannot be changed, below a bound";
+    for way in WAYS {
+        let mount = needed!(Mount::ext4(left_out));
+        let dir = mount.dir();
+        for folder in ["folder/x", "fixed", "other"] {
+            fs::create_dir_all(dir.file(folder)).expect("a folder");
+        }
+        let other = Mounted::by(&["mount", "-t", "tmpfs", "tmpfs"], &dir.file("other"));
+        let _other = needed!(available(left_out, other));
+        dir.place("kept", "v");
+        let args = [&*words(way), &["--max-size", "40KiB", "--evict-existing"]].concat();
+        let server = Launch::new(&args).on(&dir).start();
+        let fixed = ["fixed", "kept"].map(|name| dir.file(name));
+        let fix = |flag: &str| run("chattr", &[flag, text(&fixed[0]), text(&fixed[1])]);
+        needed!(available(left_out, fix("+i")));
+        store_all(&server, "a b c d e f g h i");
+        let before = dir.names();
+        let body = [&BLOCK[..]; 5].concat();
+        for (key, status) in [
+            ("folder", 409),
+            ("a/b", 409),
+            ("fixed/k", 403),
+            ("fixed/x/k", 403),
+            ("kept", 403),
+            ("other/k", 409),
+        ] {
+            let answer = server.put(key, &body);
+            assert_eq!(answer.status, status, "{way}, {key}: {answer:?}");
+            assert_eq!(dir.names(), before, "{way}, {key}");
+        }
+        for (key, line) in [("new", "If-Match: *\r\n"), ("a", "If-None-Match: *\r\n")] {
+            let path = format!("/{key}");
+            assert_eq!(server.request("PUT", &path, line, &body).status, 412);
+        }
+        let moved = server.request("MOVE", "/a", "Destination: /other/a\r\n", b"");
+        assert_eq!(moved.status, 409, "{way}: {moved:?}");
+        assert_eq!(dir.names(), before, "{way}");
+        fix("-i").expect("it may be changed again");
+        server.store("fixed/k", &body);
+    }
+}
