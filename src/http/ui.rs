@@ -499,26 +499,6 @@ mod index_tests {
         }
     }
 
-    #[test]
-    fn a_folder_is_a_document_of_lines() {
-        let long = format!("a/{}", "x".repeat(60));
-        let keys = [("a/b<", 1500, 1_763_817_000), (&long, 0, 1)];
-        let listing = listing(&keys, &["a/c/".to_owned()], Some("a/x&y"));
-        let found = index(&place("a/", "format=html&prefix=%26"), &listing);
-        let x = "x".repeat(60);
-        let expected = format!(
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Index of /a</title>\n\
-             <link rel=\"next\" href=\"?prefix=%26&amp;after=a%2Fx%26y&amp;limit=10000&amp;format=html\">\n\
-             </head>\n<body>\n<h1>Index of /a</h1>\n<pre>\n\
-             <a href=\"../\">../</a>\n\
-             <a href=\"b%3C\">b&lt;</a>                                                 22-Nov-2025 13:10                1500\n\
-             <a href=\"c/\">c/</a>                                                                 -                   -\n\
-             <a href=\"{x}\">{x}</a> 01-Jan-1970 00:00                   0\n\
-             </pre>\n</body>\n</html>\n"
-        );
-        assert_eq!(String::from_utf8(found).unwrap(), expected);
-    }
-
     /// Names with parts that would be markup, addresses or lines, if they were taken for anything but names.
     fn name() -> impl Strategy<Value = String> {
         let odd = [

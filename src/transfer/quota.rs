@@ -275,22 +275,6 @@ mod tests {
     }
 
     #[test]
-    fn a_reservation_is_refused_beyond_the_bound_and_given_back_when_dropped() {
-        let quota = bounded(1000);
-        let mut first = Reservation::new(&quota, None);
-        first.grow(600).unwrap();
-        let mut second = Reservation::new(&quota, None);
-        assert!(second.grow(401).is_err());
-        second.grow(400).unwrap();
-        assert!(first.grow(601).is_err());
-        drop(second);
-        first.grow(1000).unwrap();
-        assert_eq!(quota.staged_bytes(), 1000);
-        drop(first);
-        assert_eq!(quota.staged_bytes(), 0);
-    }
-
-    #[test]
     fn one_client_has_its_share_and_another_has_the_rest() {
         let quota = StagingQuota::new(StagingBounds {
             bytes: NonZeroU64::new(1000),

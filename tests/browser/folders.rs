@@ -106,11 +106,9 @@ fn a_folder_comes_with_its_first_key_and_goes_with_its_last() {
         page.says("#state", "Live");
         // What comes shows without the listing being read: not even the root's.
         page.eval("window.fetch = () => { throw new Error('the listing was read') }");
-        server.store("a/new/x/y", "1");
-        server.store("other/x", "1");
+        server.store_each("a/new/x/y other/x", "1");
         page.shows(&["../", "b/", "new/", "one", "two #?%"]);
-        server.store("a/new/z", "1");
-        server.store("a/n", "1");
+        server.store_each("a/new/z a/n", "1");
         page.shows(&["../", "b/", "new/", "n", "one", "two #?%"]);
         page.reload();
         page.says("#state", "Live");

@@ -110,8 +110,7 @@ fn only_the_prefix_that_is_looked_for_is_watched() {
     browse_at("/?prefix=x", &[], |page, server| {
         page.says("#state", "Live");
         page.says("#empty-title", "No name begins with");
-        server.store("other", "1");
-        server.store("x1", "1");
+        server.store_each("other x1", "1");
         page.shows(&["x1"]);
         page.visit(server.addr, "/?prefix=x2");
         page.says("#state", "Live");

@@ -9,9 +9,7 @@ use crate::support::prelude::*;
 fn one_who_answers_the_prompt_has_the_page_and_sees_what_is_theirs() {
     browse(|page| {
         let dir = DataDir::temporary();
-        dir.place("alice/letter", "x");
-        dir.place("bob/secret", "x");
-        dir.place("shared/all", "x");
+        dir.place_each("alice/letter bob/secret shared/all", "x");
         let own: Rule<'_> = ("alice/", &["read", "write", "list", "watch"]);
         let alice = ForAlice::start(&dir, &[own, ("shared/", &["read", "list"])]);
         alice.open(page, &["alice/", "shared/"]);
@@ -41,9 +39,7 @@ type Place<'a> = (&'a str, &'a [&'a str], &'a [&'a [&'a str]]);
 fn what_may_not_be_done_is_not_offered() {
     browse(|page| {
         let dir = DataDir::temporary();
-        for key in ["all/1", "box/1", "seen/1", "some/1", "some/mine-1"] {
-            dir.place(key, "x");
-        }
+        dir.place_each("all/1 box/1 seen/1 some/1 some/mine-1", "x");
         let rules: &[_] = &[
             ("", &["list", "watch"][..]),
             ("all/", &["read", "write", "delete"]),

@@ -122,9 +122,7 @@ fn nothing_is_overwritten_and_what_cannot_be_renamed_stays() {
 #[test]
 fn what_is_not_known_after_a_failure_is_said() {
     browse_served(&[], |page, server| {
-        for key in ["a", "b", "c"] {
-            server.store(key, "old");
-        }
+        server.store_each("a b c", "old");
         begin(page, server, "a");
         before(page, "MOVE", "throw new TypeError('broken');");
         finish(page, "", "a2");

@@ -20,8 +20,7 @@ fn a_part_of_a_name_is_found_in_the_folders_below() {
         assert_eq!(page.eval("location.search"), "?find=042");
         // What comes and goes shows, if it is found.
         page.says("#state", "Live");
-        server.store("a/new-042", "x");
-        server.store("a/new", "x");
+        server.store_each("a/new-042 a/new", "x");
         assert_eq!(server.ask("DELETE", "file-042.json").status, 200);
         page.shows(&["042/", "a/042/", "a/b/x042", "a/File-0423.txt", "a/new-042"]);
         // In a folder, only what is in it; a path with a slash is looked for as a path.
@@ -46,8 +45,7 @@ fn a_search_says_where_it_stopped_and_goes_on() {
         for n in 0..10_100 {
             server.dir.place(&format!("many/{n:05}"), "");
         }
-        server.dir.place("zoo/wanted", "x");
-        server.dir.place("wanted-too", "x");
+        server.dir.place_each("zoo/wanted wanted-too", "x");
         page.visit_keys(server.addr, "/");
         page.types("#find", "wanted");
         // One that begins with the text is found however many names there are before it.

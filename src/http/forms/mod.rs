@@ -436,33 +436,6 @@ mod tests {
     }
 
     #[test]
-    fn files_go_to_the_folder_that_came_before_them() {
-        for (folder, key) in [
-            (None, "x"),
-            (Some(""), "x"),
-            (Some("a"), "a/x"),
-            (Some("a/b/"), "a/b/x"),
-        ] {
-            let mut form = FormState::default();
-            if let Some(folder) = folder {
-                let role = form.role(part("folder", None), None);
-                assert_eq!(role, Ok(Role::Text("folder")));
-                form.set("folder", folder.into()).unwrap();
-            }
-            let role = form.role(part("file", Some("x")), None).unwrap();
-            assert_eq!(role, Role::File("x".to_owned()));
-            assert_eq!(form.key("x"), Ok(Key::new(key).unwrap()));
-            assert!(!form.replaces() && form.end().is_ok());
-            let late = form.role(part("replace", None), None);
-            let why = "the field replace comes after a file; it belongs before the first";
-            assert_eq!(late, Err(bad_form(why)));
-        }
-        let mut form = FormState::default();
-        form.set("folder", "a//".into()).unwrap();
-        assert_eq!(form.key("x"), Err(BadKey::EmptySegment));
-    }
-
-    #[test]
     fn what_a_part_says_of_its_content_is_understood_or_refused() {
         for [why, line] in table(
             "

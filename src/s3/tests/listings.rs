@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use data_server_testing::s3::{Stub, VersityGw};
+use data_server_testing::s3::Stub;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -10,31 +10,6 @@ use proptest::test_runner::{Config, TestRunner};
 
 use super::*;
 use crate::value::{Page, Prefixes};
-
-/// All items, in pages of `limit`.
-async fn items(gateway: &Gateway, limit: usize, by_folder: bool) -> Vec<String> {
-    let (mut all, mut after) = (Vec::new(), String::new());
-    loop {
-        let page = Page {
-            prefix: String::new(),
-            after,
-            limit,
-            by_folder,
-            folders: false,
-            within: Prefixes::all(),
-        };
-        let listing = gateway.list(&page).await.unwrap();
-        let mut items = listing.folders;
-        items.extend(listing.keys.into_iter().map(|(key, _)| key.to_string()));
-        items.sort();
-        assert!(items.len() <= limit);
-        all.extend(items);
-        match listing.next {
-            Some(next) => after = next,
-            None => return all,
-        }
-    }
-}
 
 /// A store with an object for each of `keys`.
 async fn stocked(keys: impl Iterator<Item = String>) -> (Stub, S3) {
@@ -67,35 +42,6 @@ async fn listed(gateway: &Gateway, page: &Page) -> (Vec<String>, Option<String>)
     let mut items: Vec<_> = keys.chain(listing.folders).collect();
     items.sort();
     (items, listing.next)
-}
-
-#[tokio::test]
-async fn keys_are_listed_in_pages_and_by_folder() {
-    let Some(store) = VersityGw::shared() else {
-        return;
-    };
-    let s3 = engine(&store.bucket.beneath("listed"));
-    let gateway = s3.gateway(0);
-    let names = [
-        "a",
-        "b/1",
-        "b/2",
-        "b/c/3",
-        "d+e%2F",
-        "f g",
-        "ü",
-        "\u{10000}",
-    ];
-    for name in names {
-        let key = Key::new(name).unwrap();
-        put(gateway, &key, b"x").await.unwrap();
-    }
-    assert_eq!(items(gateway, 3, false).await, names);
-    assert_eq!(items(gateway, 100, false).await, names);
-    let folders = ["a", "b/", "d+e%2F", "f g", "ü", "\u{10000}"];
-    for limit in 1..8 {
-        assert_eq!(items(gateway, limit, true).await, folders, "{limit}");
-    }
 }
 
 #[tokio::test]

@@ -86,33 +86,6 @@ async fn a_long_value_is_sent_as_it_comes_or_kept_until_its_end() {
 }
 
 #[tokio::test]
-async fn an_upload_that_is_given_up_leaves_what_was_there() {
-    let Some(store) = VersityGw::shared() else {
-        return;
-    };
-    let s3 = engine(&store.bucket.beneath("cut"));
-    let gateway = s3.gateway(0);
-    let key = Key::new("k").unwrap();
-    let old = put(gateway, &key, b"old");
-    let old = old.await.unwrap();
-    for len in [Some(1_000_000), None] {
-        for received in [0, 1, 500_000, 1_000_000] {
-            let head = UploadHead {
-                len,
-                ..UploadHead::default()
-            };
-            let upload = gateway.upload(&key, head, Some(&WriteCondition::Any)).await;
-            let mut upload = upload.unwrap();
-            push(&mut upload, &value(received)).await.unwrap();
-            drop(upload);
-            let meta = gateway.head(&key).await.unwrap().unwrap();
-            assert_eq!(meta.etag, old);
-        }
-    }
-    assert_eq!(s3.quota().staged_bytes(), 0);
-}
-
-#[tokio::test]
 async fn parts_are_joined_under_a_condition_or_forgotten() {
     const PART: u64 = 5 << 20;
     let Some(store) = VersityGw::start(1) else {

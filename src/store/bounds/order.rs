@@ -157,7 +157,6 @@ impl Account {
 
 #[cfg(test)]
 mod tests {
-    use super::super::admission::{Ask, Reservation};
     use super::super::room::{Choice, IN_VAIN};
     use super::super::rule::{MIN_AGE, millis};
     use super::super::value::uptime;
@@ -175,40 +174,6 @@ mod tests {
 
     fn keys(victims: &[Victim]) -> Vec<&str> {
         victims.iter().map(|victim| victim.key.as_str()).collect()
-    }
-
-    fn admit(
-        account: &Arc<Account>,
-        key: &str,
-        bytes: u64,
-        source: Option<&str>,
-    ) -> (Option<Box<Reservation>>, bool) {
-        let (mut held, ask) = (
-            None,
-            Ask {
-                key,
-                bytes,
-                source,
-                staged: 0,
-            },
-        );
-        let admitted = account.admit(&mut held, &ask);
-        (held, admitted.is_ok())
-    }
-
-    #[test]
-    fn a_move_within_a_bound_takes_no_room() {
-        let half = 1 << 19;
-        let account = account(&[("a/1", half), ("a/2", half)]);
-        let total = account.total(0);
-        let (held, is_admitted) = admit(&account, "a/3", half, Some("b/1"));
-        assert!(!is_admitted);
-        drop(held);
-        let (held, is_admitted) = admit(&account, "a/3", half, Some("a/1"));
-        assert!(is_admitted);
-        assert_eq!(account.total(0), total);
-        drop(held);
-        assert_eq!(account.total(0), total);
     }
 
     #[test]

@@ -44,8 +44,7 @@ fn a_tar_has_all_values_below_the_folder_in_the_order_of_keys() {
     directory_only!("times of files");
     let server = TestServer::start(&[]);
     let values = place(&server.dir, "in/it/");
-    server.dir.place("in/its", "no");
-    server.dir.place("in/is", "no");
+    server.dir.place_each("in/its in/is", "no");
     let got = server.request("GET", "/in/it/?archive=tar", "", b"");
     assert_eq!(got.status, 200);
     assert_eq!(got.must("content-type"), "application/x-tar");
@@ -75,9 +74,7 @@ fn a_tar_has_all_values_below_the_folder_in_the_order_of_keys() {
 fn a_folder_that_the_client_may_not_list_ends_no_archive() {
     directory_only!("rights of folders");
     let dir = DataDir::in_memory();
-    for key in ["d/in/a", "d/out/b"] {
-        dir.place(key, "v");
-    }
+    dir.place_each("d/in/a d/out/b", "v");
     let all = rule("anonymous", "d/", &["read", "list"]);
     let path = write_policy(&dir, &all);
     std::os::unix::fs::chown(&path, Some(65534), None).expect("another owner");
@@ -100,9 +97,7 @@ fn a_folder_that_the_client_may_not_list_ends_no_archive() {
 fn a_folder_that_cannot_be_read_ends_the_archive() {
     directory_only!("rights of folders");
     let dir = DataDir::in_memory();
-    for key in ["d/a", "d/sub/b", "other/k"] {
-        dir.place(key, "v");
-    }
+    dir.place_each("d/a d/sub/b other/k", "v");
     for n in 0..2_500 {
         dir.place(&format!("many/{n:04}"), pattern(n, 50));
     }
@@ -677,8 +672,7 @@ fn others_are_answered_while_a_long_selection_is_looked_up() {
 fn a_head_of_a_selection_looks_up_to_its_first_value() {
     directory_only!("the rights of files");
     let dir = DataDir::temporary();
-    dir.place("d/a", "v");
-    dir.place("d/b", "v");
+    dir.place_each("d/a d/b", "v");
     let server = needed!(served_by_nobody(&dir, "a file without rights"));
     chmod(dir.file("d/b"), 0);
     for format in ["tar", "zip"] {

@@ -20,9 +20,7 @@ fn a_value_goes_at_its_age_since_the_last_use_or_since_it_was_written() {
     let of_write = r#"prefix = "write/", max-age = "2s", of = "write""#;
     let server = start(&["--bound", of_use, "--bound", of_write]);
     let mut events = Events::open(&server, "?prefix=use/", "");
-    for key in ["use/a", "use/b", "write/a", "write/b", "other"] {
-        server.store(key, BLOCK);
-    }
+    server.store_each("use/a use/b write/a write/b other", BLOCK);
     let begun = Instant::now();
     // One is used all the time, and by several at once.
     let done = Done::default();

@@ -126,8 +126,6 @@ fn what_has_ended_fills_no_quota_after_a_restart() {
     server.stop();
     let server = launch();
     have_ended(&server, "a b");
-    for key in ["c", "d"] {
-        server.store(key, "v");
-    }
+    server.store_each("c d", "v");
     assert_eq!(server.put("e", "v").status, 507);
 }

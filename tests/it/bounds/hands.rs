@@ -56,9 +56,7 @@ fn what_is_placed_above_a_bound_that_evicts_is_evicted_by_itself() {
     store_all(&server, "a b c d");
     server.get("a");
     super::tick();
-    for key in ["f/e", "f/f"] {
-        server.dir.place(key, BLOCK);
-    }
+    server.dir.place_each("f/e f/f", BLOCK);
     let is_within = || super::taken(&server.dir, "") <= 16 << 10;
     eventually("nothing is above the bound", is_within);
     assert_eq!(server.dir.names().len(), 4);

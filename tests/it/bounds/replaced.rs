@@ -12,9 +12,7 @@ fn a_value_of_the_same_size_replaces_another_by_each_door_and_no_other_goes() {
     for full in ["evict", "refuse"] {
         let bound = format!("max-size = \"64KiB\", full = \"{full}\"");
         let server = start(&["--bound", &bound]);
-        for key in ["a", "b", "c", "d"] {
-            server.store(key, pattern(1, LEN));
-        }
+        server.store_each("a b c d", pattern(1, LEN));
         let value = |seed| pattern(seed, LEN);
         let archive = tar([("d", &value(5)[..])]);
         let head = "--X\r\nContent-Disposition: form-data; name=\"";

@@ -66,9 +66,7 @@ fn after_a_kill_nothing_is_above_the_bound_and_nothing_outside_of_it_is_gone() {
         store_all(&server, "other c/1 c/2 c/3 c/4 c/5");
         server.kill();
         // As after a bound that was lowered, or files that were placed meanwhile.
-        for key in ["c/6", "c/7"] {
-            dir.place(key, BLOCK);
-        }
+        dir.place_each("c/6 c/7", BLOCK);
         let server = launch();
         let is_within = || super::taken(&dir, "c/") <= 16 << 10;
         eventually("nothing is above the bound", is_within);

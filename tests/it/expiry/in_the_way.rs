@@ -22,9 +22,7 @@ fn each_door_opens_where_a_value_has_ended() {
     );
     for way in WAYS {
         let server = TestServer::start(way);
-        for key in ["folder/a/v", "folder/b", "moved1/v", "moved2/v", "value"] {
-            server.store(key, "v");
-        }
+        server.store_each("folder/a/v folder/b moved1/v moved2/v value", "v");
         let to = |method, from: &str, to: &str| {
             let lines = format!("Destination: {to}\r\n");
             server.request(method, from, &lines, b"")

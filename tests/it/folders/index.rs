@@ -182,9 +182,7 @@ fn names_created_beneath_a_mount_are_listed_at_once() {
 fn a_folder_that_cannot_be_searched_is_left_out_of_listings_and_told_once() {
     directory_only!("rights of folders");
     let dir = DataDir::in_memory();
-    for key in ["a", "closed/k", "z"] {
-        dir.place(key, "v");
-    }
+    dir.place_each("a closed/k z", "v");
     chmod(dir.file("closed"), 0o744);
     let server = needed!(served_by_nobody(
         &dir,
@@ -258,9 +256,7 @@ fn a_damaged_folder_and_a_damaged_value_are_left_out_and_end_no_service() {
 fn a_mount_that_is_dead_is_left_out_of_listings_and_told_once() {
     directory_only!("what is mounted below the directory");
     let server = TestServer::start(&["--threads", "1"]);
-    for key in ["a", "z"] {
-        server.dir.place(key, "v");
-    }
+    server.dir.place_each("a z", "v");
     let behind = TempDir::new().expect("a directory");
     let mount = server.dir.file("folder");
     fs::create_dir(&mount).expect("a directory");

@@ -86,8 +86,7 @@ fn a_restart_a_kill_and_a_copy_change_nothing_about_which_stay() {
     for way in WAYS {
         let mut server = Launch::new(way).on(&dir).start();
         assert_eq!(make(&server, "stays"), 201);
-        server.store("stays/k", "v");
-        server.store("goes/k", "v");
+        server.store_each("stays/k goes/k", "v");
         server.kill();
         let mut server = Launch::new(way).on(&dir).start();
         let copy = DataDir::temporary();
@@ -161,8 +160,7 @@ fn a_mark_costs_a_put_one_call_for_each_folder_that_it_makes_and_no_other() {
     let tracer = Attached::to(&server, &["-e", "trace=fsetxattr,fgetxattr"]);
     server.store("a/b/k", "v");
     server.store("a/b/k", "w");
-    server.store("a/b/l", "v");
-    server.store("flat", "v");
+    server.store_each("a/b/l flat", "v");
     let calls = tracer.detach();
     let marks = calls.iter().filter(|call| call.args.contains(MARK));
     assert_eq!(marks.count(), 2);

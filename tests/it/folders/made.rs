@@ -6,8 +6,7 @@ use crate::support::prelude::*;
 #[test]
 fn mkcol_makes_a_folder_in_one_that_is_there_and_nothing_else() {
     let server = needed!(TestServer::of_directory("folders of the directory", &[]));
-    server.store("value", "v");
-    server.store("of-put/k", "v");
+    server.store_each("value of-put/k", "v");
     for (folder, status) in [
         ("a/b/", 409),
         ("a/", 201),
@@ -84,17 +83,6 @@ fn a_folder_is_as_deep_as_keys_below_it_may_be() {
     ];
     assert_eq!(found, [201, 201, 400]);
     server.store("a/b/k", "v");
-}
-
-#[test]
-fn a_server_that_only_reads_makes_and_removes_no_folder() {
-    directory_only!("folders of the directory");
-    let dir = DataDir::temporary();
-    dir.place("a/k", "v");
-    let server = Launch::new(&["--read-only"]).on(&dir).start();
-    assert_eq!(make(&server, "b"), 403);
-    assert_eq!(super::remove(&server, "a/").status, 403);
-    assert!(is_there(&server, "a"));
 }
 
 #[test]

@@ -80,8 +80,7 @@ fn folders_that_stay_and_empty_ones_go_with_it() {
     for folder in ["x", "x/a", "x/a/b", "x/c"] {
         assert_eq!(make(&server, folder), 201);
     }
-    server.store("x/a/b/k", "v");
-    server.store("x/put/k", "v");
+    server.store_each("x/a/b/k x/put/k", "v");
     server
         .request("DELETE", "/x/c/", "", b"")
         .says(409, "the 0 values below it");
@@ -102,9 +101,7 @@ fn folders_that_stay_and_empty_ones_go_with_it() {
 #[test]
 fn what_is_no_value_keeps_its_folder_and_is_told() {
     let server = needed!(TestServer::of_directory("folders of the directory", &[]));
-    for key in ["a/k", "a/b/k", "a/c/d/k", "a/e/k"] {
-        server.store(key, "v");
-    }
+    server.store_each("a/k a/b/k a/c/d/k a/e/k", "v");
     symlink("nowhere", server.dir.file("a/c/d/link")).expect("a link");
     fs::write(server.dir.file(b"a/b/\xff"), "no key").expect("a file");
     let removed = remove(&server, "a/");
@@ -317,9 +314,7 @@ fn a_right_that_is_revoked_while_the_body_is_on_the_way_is_gone() {
     let dir = DataDir::temporary();
     let all = one_who_may("ann", &["read", "write", "create", "list", "delete"]);
     let server = serve_on(&dir, &all, &[]);
-    for key in ["a/k", "k"] {
-        dir.place(key, "v");
-    }
+    dir.place_each("a/k k", "v");
     let requests = [
         "DELETE /a/",
         "DELETE /k",

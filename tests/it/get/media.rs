@@ -94,7 +94,7 @@ fn pages_are_sandboxed_and_no_answer_is_sniffed_or_kept_unasked() {
     let active = "text/html;a=b;c=d|TEXT/HTML ; charset=utf-8|application/xhtml+xml|image/svg+xml|\
         IMAGE/SVG+XML;a=b|text/xml|application/xml|text/rdf|application/rss+xml; charset=utf-8|\
         multipart/x-mixed-replace; boundary=a";
-    let passive = "application/octet-stream|text/plain; a=text/html|application/json|application/pdf|\
+    let passive = "application/octet-stream|text/plain; a=html|application/json|application/pdf|\
         text/javascript|image/png|text/htmlx";
     for (kinds, policy) in [(active, Some(SANDBOX)), (passive, None)] {
         for kind in kinds.split('|') {

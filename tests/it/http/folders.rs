@@ -102,6 +102,7 @@ fn a_query_is_decoded_and_keys_are_compared_by_their_bytes() {
         ("/?prefix=ab&after=abc", &["ab~", "ab\u{e9}"]),
         ("/?after=b", &["ba"]),
         ("/?prefix=a+", &["a b"]),
+        ("/?v=1&other=2&prefix=a+", &["a b"]),
         ("/?prefix=a%2B", &["a+b"]),
         ("/?prefix=%61b", &sorted[4..8]),
         ("/?prefix=ab%C3%A9", &["ab\u{e9}"]),

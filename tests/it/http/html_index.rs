@@ -31,6 +31,12 @@ fn who_asks_for_nothing_gets_an_index_of_links() {
         ; */* ; index
         ? ; */* ; index
         ; image/png, */*;q=0.1 ; index
+        ; image/png ; index
+        ; text/html, */*;q=0.8 ; page
+        ; application/json, text/html;q=0.9 ; json
+        ; */*, text/html;q=0 ; json
+        ; text/plain, */* ; text
+        ?limit=1 ; text/* ; text
         ; BROWSER ; page
         ; text/html ; page
         ; application/json ; json

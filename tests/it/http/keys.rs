@@ -130,9 +130,7 @@ fn what_ends_with_a_slash_is_a_listing_and_no_key() {
 fn what_the_server_keeps_in_a_copy_of_the_directory_is_no_key() {
     directory_only!("files of the directory");
     let server = TestServer::start(&["--max-size", "1MiB"]);
-    for key in ["copy/k", "copy/.data-server-2"] {
-        server.store(key, "v");
-    }
+    server.store_each("copy/k copy/.data-server-2", "v");
     for own in ["copy/.data-server/journal/0", "copy/.data-server/clock"] {
         server.dir.place(own, "another's value");
         assert_eq!(server.get(own).status, 400, "{own}");

@@ -1,5 +1,4 @@
-//! Proves that unknown and neutral fields change no answer from memory or from a file, and that a client that leaves
-//! amid one leaks nothing.
+//! Proves that a client that leaves amid answers from memory and from files leaks nothing.
 
 use crate::support::prelude::*;
 
@@ -27,47 +26,6 @@ fn heated(server: &TestServer) -> Vec<(String, Vec<u8>)> {
         placed.elapsed() > Duration::from_millis(300)
     });
     values
-}
-
-/// The part of an answer that must not depend on neutral fields: everything but its date. Over HTTP/2 the client's own
-/// end says when the connection closes.
-fn essence(mut answer: Response) -> (u16, Vec<(String, String)>, Vec<u8>) {
-    let is_of_client = |name: &str| is_http2() && name == "connection";
-    answer
-        .headers
-        .retain(|(name, _)| name != "date" && !is_of_client(name));
-    answer.headers.sort();
-    (answer.status, answer.headers, answer.body)
-}
-
-#[test]
-fn neutral_fields_change_no_answer() {
-    let options: [&[&str]; 4] = [&[], &["--compress"], &["--compat"], &["--read-only"]];
-    for options in taken(&options) {
-        let server = TestServer::start(options);
-        for ((name, value), ends) in heated(&server)
-            .iter()
-            .flat_map(|value| ["", "Connection: close\r\n"].map(|ends| (value, ends)))
-        {
-            let fields = [
-                "",
-                "X-Unknown: field\r\n",
-                "Accept: */*\r\nUser-Agent: t\r\n",
-            ];
-            let [plain, others @ ..] = fields.map(|field| {
-                let mut raw = server.connect();
-                let lines = format!("{ends}{field}");
-                let answer = ask(&mut raw, "GET", &format!("/{name}"), &lines, b"");
-                if !ends.is_empty() {
-                    raw.assert_closed();
-                }
-                essence(answer)
-            });
-            assert!(plain.2 == *value, "{name} {options:?}");
-            let is_right = others.iter().all(|other| *other == plain);
-            assert!(is_right, "{name} {options:?}");
-        }
-    }
 }
 
 #[test]

@@ -116,8 +116,7 @@ fn assert_is_page_of_failure(got: &Response) {
 #[test]
 fn each_failure_is_told_by_a_stable_name_a_page_or_a_line() {
     let server = TestServer::start(&[]);
-    server.store("here", "value");
-    server.store("directory/below", "value");
+    server.store_each("here directory/below", "value");
     let long = format!("/{}", "x".repeat(300));
     let faults = format!("{FAULTS}key-too-long ; 414 ; GET {long}");
     for [name, status, request] in table(&faults) {
@@ -173,8 +172,7 @@ fn a_preflight_tells_methods_and_headers() {
 fn with_cors_origins_every_answer_varies_by_origin_by_12_5_5() {
     directory_only!("compression");
     let server = TestServer::start(&["--compress", "--cors-origin", APP]);
-    server.store("k", "value");
-    server.store("t.txt", "value");
+    server.store_each("k t.txt", "value");
     for (target, lines) in [
         ("/k", ""),
         ("/t.txt", ""),
@@ -259,8 +257,7 @@ fn a_body_is_never_a_request() {
 #[test]
 fn head_equals_get_header_for_header_also_for_listings_and_errors() {
     let server = TestServer::start(&["--cors-origin", "*"]);
-    server.store("k.html", "value");
-    server.store("directory/below", "value");
+    server.store_each("k.html directory/below", "value");
     server.store("empty", "");
     server.store("large", pattern(1, 1_000_000));
     for target in words(

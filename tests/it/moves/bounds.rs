@@ -30,9 +30,7 @@ fn a_copy_is_refused_where_a_put_is_and_a_move_within_a_full_bound_is_not() {
         let mut raw = server.connect();
         let mut ask =
             |method: &str, from: &str, to: &str| send(&mut raw, method, from, to, "").status;
-        for key in ["q/1", "q/2", "free"] {
-            server.store(key, BLOCK);
-        }
+        server.store_each("q/1 q/2 free", BLOCK);
         assert_eq!(ask("COPY", "/q/1", "/q/3"), 507);
         assert_eq!(ask("MOVE", "/free", "/q/3"), 507);
         for n in 0..20 {

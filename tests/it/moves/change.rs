@@ -94,23 +94,6 @@ fn a_value_that_is_replaced_is_replaced_at_once() {
     server.dir.assert_holds(&["b"]);
 }
 
-#[test]
-fn nothing_moves_without_a_value_or_over_what_is_no_value() {
-    directory_only!("moves");
-    let server = TestServer::start(&[]);
-    let mut raw = server.connect();
-    raw.put("a", "v");
-    raw.put("f/k", "v");
-    for method in ["MOVE", "COPY"] {
-        assert_eq!(send(&mut raw, method, "/none", "/b", "").status, 404);
-        for (to, status) in [("/f", 409), ("/a/k", 409), ("/f/k/x", 409)] {
-            let refused = send(&mut raw, method, "/a", to, "");
-            assert_eq!(refused.status, status, "{method} {to} {refused:?}");
-        }
-    }
-    server.dir.assert_holds(&["a", "f/k"]);
-}
-
 /// The old name never lacks its value before the new one has it, and never has it afterwards.
 #[test]
 fn a_reader_finds_the_value_under_one_of_its_names() {

@@ -54,9 +54,7 @@ fn values_in_the_way_are_replaced_unless_overwrite_says_no() {
     for key in ["a/1", "a/2", "a/3"] {
         server.store(key, key);
     }
-    for key in ["b/2", "b/own"] {
-        server.store(key, "old");
-    }
+    server.store_each("b/2 b/own", "old");
     let kept = copy(&server, "/a/", "/b/", "Overwrite: F\r\n");
     kept.says(
         409,
@@ -70,8 +68,7 @@ fn values_in_the_way_are_replaced_unless_overwrite_says_no() {
     assert_eq!(server.get("b/2").body, b"a/2");
     assert_eq!(server.get("b/own").body, b"old", "nothing else is touched");
     // A name that cannot be had costs its value alone.
-    server.store("a/4/k", "v");
-    server.store("c/4", "v");
+    server.store_each("a/4/k c/4", "v");
     let partly = copy(&server, "/a/", "/c/", "");
     let left = vec!["a/4/k".to_owned()];
     assert_eq!((partly.status, report(&partly)), (409, (3, 1, left)));
@@ -106,9 +103,7 @@ fn where_one_right_to_one_key_is_missing_nothing_is_copied() {
     }
     let dir = DataDir::temporary();
     let server = serve_on(&dir, &policy, &[]);
-    for key in ["from/1", "from/2", "from/3"] {
-        dir.place(key, "v");
-    }
+    dir.place_each("from/1 from/2 from/3", "v");
     for name in ["read", "create", "list"] {
         let copied = copy(&server, "/from/", "/to/", &bearer(name));
         assert_eq!(copied.status, 403, "{name}");
@@ -144,9 +139,7 @@ fn a_folder_that_cannot_be_read_is_told_as_one_that_stays() {
     directory_only!("rights of folders");
     for index in ["0", "64MiB"] {
         let dir = DataDir::in_memory();
-        for key in ["m/a", "m/sub/b", "m/z", "other/k"] {
-            dir.place(key, "v");
-        }
+        dir.place_each("m/a m/sub/b m/z other/k", "v");
         // Enough for an index.
         for n in 0..1_100 {
             dir.place(&format!("many/{n}"), "");
@@ -178,9 +171,7 @@ fn a_folder_that_cannot_be_read_is_told_as_one_that_stays() {
 fn a_name_at_or_below_a_value_is_refused_before_the_first_is_copied() {
     directory_only!("an S3 store may have a value below a value");
     let server = TestServer::start(&[]);
-    for key in ["a/1", "a/2", "value"] {
-        server.store(key, "v");
-    }
+    server.store_each("a/1 a/2 value", "v");
     symlink("nowhere", server.dir.file("link")).expect("a link");
     for to in ["/value/", "/value/b/c/"] {
         copy(&server, "/a/", to, "").says(409, "\"value\" is a value, so nothing lies below it");

@@ -208,8 +208,7 @@ const WITHOUT_BODY: [(&str, &str, &str, u16); 7] = [
 fn a_short_body_that_is_not_used_leaves_the_connection_open() {
     directory_only!("moves");
     let server = TestServer::start(&["--max-body", "10"]);
-    server.store("a", "v");
-    server.store("in/k", "v");
+    server.store_each("a in/k", "v");
     let mut raw = server.connect();
     let length = |length: usize| (format!("Content-Length: {length}\r\n"), vec![b'G'; length]);
     let in_chunks = |length: usize| {
@@ -249,8 +248,7 @@ fn a_short_body_that_is_not_used_leaves_the_connection_open() {
 fn nothing_is_done_whose_body_breaks_off() {
     directory_only!("moves");
     let server = TestServer::start(&[]);
-    server.store("a", "v");
-    server.store("in/k", "v");
+    server.store_each("a in/k", "v");
     for (method, target, to) in [
         ("COPY", "/a", "/b"),
         ("MOVE", "/a", "/b"),

@@ -64,8 +64,7 @@ fn a_folder_that_a_put_made_goes_with_its_last_value_under_its_new_name_too() {
     directory_only!("moves of folders");
     let server = TestServer::start(&[]);
     assert_eq!(server.ask("MKCOL", "stays").status, 201);
-    server.store("stays/k", "v");
-    server.store("goes/k", "v");
+    server.store_each("stays/k goes/k", "v");
     assert_eq!(shift(&server, "/stays/", "/a/", "").status, 201);
     assert_eq!(shift(&server, "/goes/", "/b/", "").status, 201);
     for key in ["a/k", "b/k"] {
@@ -680,8 +679,7 @@ fn no_name_is_acknowledged_while_that_of_a_moved_folder_may_not_be_on_the_disk()
     drop(tracer);
     server.dir.assert_holds(&["b"]);
     let tracer = Attached::to(&server, &["-e", "trace=syncfs,linkat"]);
-    server.store("b/1", "v");
-    server.store("b/2", "v");
+    server.store_each("b/1 b/2", "v");
     let calls = tracer.detach();
     let synced = calls.iter().filter(|call| call.name == "syncfs");
     let synced: Vec<_> = synced.map(|call| call.ended).collect();

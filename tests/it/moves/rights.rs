@@ -113,9 +113,7 @@ fn a_folder_takes_the_rights_to_all_that_could_be_below_either_end() {
     let mut raw = server.connect();
     let mut shift = |from, to, lines: &str| send(&mut raw, "MOVE", from, to, lines).status;
     for set in 0..16 {
-        for key in ["from/k", "from/other"] {
-            dir.place(key, "v");
-        }
+        dir.place_each("from/k from/other", "v");
         let is_allowed = set == 15;
         let (status, end) = if is_allowed {
             (201, "to")

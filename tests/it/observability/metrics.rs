@@ -118,9 +118,7 @@ fn takeovers_are_counted_by_direction() {
             .env("DATA_SERVER_TAKEOVER", setting)
             .start();
         server.store("short", "value");
-        for key in ["long", "longer"] {
-            server.store(key, long.clone());
-        }
+        server.store_each("long longer", long.clone());
         for key in ["short", "long", "longer", "long", "gone"] {
             server.get(key);
         }

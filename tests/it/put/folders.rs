@@ -66,9 +66,7 @@ fn what_others_have_put_in_a_folder_keeps_it() {
 #[test]
 fn a_key_that_is_a_folder_or_below_a_value_is_refused_with_what_is_there() {
     let server = needed!(TestServer::of_directory("folders of the directory", &[]));
-    server.store("value", "v");
-    server.store("a/value", "v");
-    server.store("folder/k", "v");
+    server.store_each("value a/value folder/k", "v");
     symlink("folder", server.dir.file("link")).expect("a link");
     symlink("../folder", server.dir.file("a/link")).expect("a link");
     symlink("nowhere", server.dir.file("a/broken")).expect("a link");

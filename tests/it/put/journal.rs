@@ -140,7 +140,7 @@ fn after_a_cut_of_power_the_files_have_what_was_acknowledged() {
     }
     let older = fs::read(dir.file("older")).expect("a file");
     let first = ["older", "removed"].map(|key| (key, dir.modified(key)));
-    for key in ["lost", "torn", "older", "a/b/lost", "hand"] {
+    for key in words("lost torn older a/b/lost hand") {
         server.store(key, format!("second of {key}"));
     }
     assert_eq!(server.ask("DELETE", "removed").status, 200);
@@ -226,8 +226,7 @@ fn nothing_is_replayed_after_an_orderly_end_or_a_kill_while_the_system_runs() {
     for is_killed in [false, true] {
         let dir = DataDir::temporary();
         let mut server = start(&dir);
-        server.store("k", "value");
-        server.store("removed", "value");
+        server.store_each("k removed", "value");
         if is_killed {
             server.kill();
         } else {

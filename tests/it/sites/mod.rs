@@ -117,9 +117,7 @@ fn a_folder_with_an_index_is_listed_for_those_who_ask() {
 fn the_name_of_a_folder_leads_to_its_index() {
     let server = serve(&[DOCS]);
     server.store("docs/index.html", "v");
-    server.store("docs/a%20b/index.html", "v");
-    server.store("docs/bare/x", "v");
-    server.store("other/index.html", "v");
+    server.store_each("docs/a%20b/index.html docs/bare/x other/index.html", "v");
     let mut raw = server.connect();
     for method in ["GET", "HEAD"] {
         for (at, to) in [

@@ -100,9 +100,7 @@ fn a_client_that_reconnects_gets_the_missed_changes() {
     server.store("a", "1");
     let seen = events.next().expect("an event");
     drop(events);
-    for key in ["b", "other", "c"] {
-        server.store(key, "1");
-    }
+    server.store_each("b other c", "1");
     let id = format!("Last-Event-ID: {}\r\n", seen.seq);
     for (query, lines) in [
         (String::new(), id.as_str()),

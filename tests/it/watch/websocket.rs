@@ -48,9 +48,7 @@ fn a_websocket_gets_the_same_changes_as_an_event_stream() {
     let server = needed!(TestServer::of_directory("watching", &["--threads", "2"]));
     let mut socket = Socket::open(&server, "?prefix=a");
     let mut events = Events::open(&server, "?prefix=a", "");
-    for key in ["a1", "b", "a2"] {
-        server.store(key, "value");
-    }
+    server.store_each("a1 b a2", "value");
     server.ask("DELETE", "a1");
     server.store("a-last", "");
     let told = socket.until("a-last");

@@ -398,7 +398,15 @@ impl TestServer {
         assert_eq!(self.put(key, value).status, 200, "PUT /{key}");
     }
 
-    /// The same, with these header lines.
+    /// Stores a value under each of these keys, none of which has a space in it.
+    #[track_caller]
+    pub fn store_each(&self, keys: &str, value: impl AsRef<[u8]>) {
+        for key in words(keys) {
+            self.store(key, &value);
+        }
+    }
+
+    /// Stores a value with these header lines, and asserts 200.
     #[track_caller]
     pub fn store_as(&self, key: &str, lines: &str, value: impl AsRef<[u8]>) {
         let put = self.request("PUT", &format!("/{key}"), lines, value.as_ref());

@@ -159,9 +159,7 @@ fn changes_after_a_move_are_replayed_over_it() {
     for length in LENGTHS {
         let (dir, value) = (DataDir::temporary(), pattern(1, length));
         let mut server = start(&dir);
-        for key in ["a", "c", "e"] {
-            server.store(key, &value);
-        }
+        server.store_each("a c e", &value);
         let before = ["a", "c", "e"].map(|key| Kept::of(&dir, key));
         relocate(&server, "a", "b");
         server.store("a", "later");

@@ -13,9 +13,7 @@ fn a_key_that_cannot_be_written_does_not_keep_all_others_from_being_served() {
     for key in keys {
         server.store(key, "first");
     }
-    for key in ["a", "stuck/put", "z"] {
-        server.store(key, "second");
-    }
+    server.store_each("a stuck/put z", "second");
     assert_eq!(server.ask("DELETE", "stuck/removed").status, 200);
     cut(&mut server);
     for key in ["a", "stuck/put", "z"] {
@@ -66,8 +64,7 @@ fn a_key_that_cannot_be_written_anew_keeps_no_checkpoint_failed() {
     let mut server = Launch::new(&super::DISK).on(&dir).start();
     let once = "inject=syncfs:error=EIO:when=1";
     let tracer = Attached::to(&server, &["-e", "trace=syncfs", "-e", once]);
-    server.store("stuck/k", "value");
-    server.store("k", "value");
+    server.store_each("stuck/k k", "value");
     let immutable = needed!(Immutable::new(
         dir.file("stuck"),
         "a key that cannot be written anew"
@@ -116,9 +113,7 @@ fn kept_records_that_cannot_be_read_are_given_up_by_order_once() {
     journal_only!();
     let dir = DataDir::temporary();
     let mut server = start(&dir);
-    for key in ["stuck/k", "stuck/later"] {
-        server.store(key, "value");
-    }
+    server.store_each("stuck/k stuck/later", "value");
     cut(&mut server);
     for key in ["stuck/k", "stuck/later"] {
         dir.remove(key);
@@ -249,8 +244,7 @@ fn a_key_whose_folder_is_read_only_keeps_no_server_from_starting() {
     journal_only!();
     let dir = DataDir::temporary();
     let mut server = start(&dir);
-    server.store("d/k", "value");
-    server.store("k", "value");
+    server.store_each("d/k k", "value");
     cut(&mut server);
     dir.remove("d/k");
     let folder = dir.file("d");
@@ -278,8 +272,7 @@ fn a_key_whose_folder_is_another_file_system_now_keeps_no_server_from_starting()
         if is_there {
             fs::write(other.path().join("k"), "theirs").expect("a file");
         }
-        server.store("d/k", "value");
-        server.store("k", "value");
+        server.store_each("d/k k", "value");
         cut(&mut server);
         let moved = ["mount", "--bind", text(other.path())];
         let mounted = Mounted::by(&moved, &dir.file("d")).expect("it is mounted");

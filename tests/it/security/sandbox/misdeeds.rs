@@ -34,8 +34,7 @@ fn commit(sandbox: &str) -> (BTreeMap<String, String>, Vec<String>) {
     let launch = launch.env("DATA_SERVER_VALUES", dir.path());
     let launch = launch.env("DATA_SERVER_ELSEWHERE", address);
     let server = launch.passing(&held_socket()).start();
-    server.store("stolen", "a value");
-    server.store("kept", "a value");
+    server.store_each("stolen kept", "a value");
     assert_eq!(server.get("turn").status, 404);
     let all = refused().count() + DONE.len();
     eventually("all is logged", || server.events("misdeed").len() == all);
