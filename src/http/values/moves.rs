@@ -40,7 +40,7 @@ pub struct MoveRequest {
 /// What is to be moved or copied.
 #[derive(Debug)]
 pub enum Relocating {
-    Value(MoveRequest),
+    Value(Box<MoveRequest>),
     Folder(FolderMove),
 }
 

@@ -94,7 +94,7 @@ impl<'a> RequestHead<'a> {
         self.refuses_if()?;
         let asked = relocation(head, &self.query, is_copy, self.client, config)?;
         Ok(match asked {
-            Relocating::Value(asked) => Operation::other(asked),
+            Relocating::Value(asked) => Operation::Other(asked),
             Relocating::Folder(asked) if is_copy => Operation::other(CopyFolder(asked)),
             Relocating::Folder(asked) => Operation::other(MoveFolder(asked)),
         })

@@ -122,7 +122,7 @@ pub fn relocation(
             let to = key(to, false).map_err(of_destination)?;
             let from = key(from, false).map_err(|why| of_no_key(why, from))?;
             let request = MoveRequest::of_value(head, (from, to), is_copy, config)?;
-            Ok(Relocating::Value(request))
+            Ok(Relocating::Value(Box::new(request)))
         }
         (to, from) => {
             let (to, from) = (to.map_err(of_destination)?, from?);
