@@ -61,11 +61,11 @@ impl UploadRoom {
                     let Some(publisher) = self.publisher.upgrade() else {
                         return false;
                     };
-                    publisher.evict(victims).await;
+                    publisher.evict(victims, || true).await;
                     is_made = true;
                 }
                 Ok(Some(Choice::Wait)) => tokio::time::sleep(SOON).await,
-                Ok(Some(Choice::Nobody)) | Err(_) => return false,
+                Ok(Some(Choice::Nobody(_))) | Err(_) => return false,
             }
         }
     }

@@ -2,9 +2,10 @@
 //! background meets the error. Nothing is acknowledged that cannot be read afterwards, and the server lives on.
 
 use crate::disk::Disk;
-use crate::load::{Load, Progress};
+use crate::linearizable::load::Load;
+use crate::linearizable::stage::Rules;
 use crate::nbd::{Nbd, Weakness};
-use crate::power::{ENOUGH, FAILING_DISK, Report};
+use crate::power::{ENOUGH, Report};
 use crate::prelude::*;
 
 fn disk(percent: u8, what: &str) -> Option<Nbd> {
@@ -34,25 +35,24 @@ fn what_a_failing_disk_did_not_take_is_not_acknowledged() {
         server.store("canary", "alive");
         // Small values that are not settled are refused when the disk fails.
         server.settle();
-        let progress = Progress::under(FAILING_DISK);
-        let writes = report.load.work(server.addr, &progress, || {
-            progress.reach(ENOUGH);
-            progress.let_break();
+        let (writes, failed) = report.load.work(server.addr, Rules::Power, |stage| {
+            stage.reach(ENOUGH);
+            stage.let_break();
             disk.fail_writes(true);
-            progress.go_on_for(60);
+            stage.go_on_for(60);
             disk.fail_writes(false);
-            progress.go_on_for(20);
-            progress.acknowledged()
+            stage.go_on_for(20);
+            (stage.acknowledged(), stage.refused.load(Ordering::Acquire))
         });
-        report.writes += writes.expect("no broken promise while the disk fails");
-        refused += progress.refused();
+        report.writes += writes;
+        refused += failed;
         assert_eq!(server.get("canary").body, b"alive");
         healed_by_itself += usize::from(server.put("canary", "alive").status == 200);
         let mut server = again(&mut server, &mut disk);
         report.cuts += 1;
         assert_eq!(server.get("canary").body, b"alive");
         assert_eq!(server.ask("DELETE", "canary").status, 200);
-        report.tally.add(report.load.look(&server));
+        report.lost.extend(report.load.look(&server));
         report.assert_nothing_lost();
         server.stop();
     }

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::access::Right;
 use crate::http::archives::tar::{Member, TarReader};
-use crate::http::archives::{BadArchive, UnpackRequest, check_digests};
+use crate::http::archives::{BAD_ARCHIVE, UnpackRequest, check_digests};
 use crate::http::auth::credentials::Principal;
 use crate::http::body::request::Received;
 use crate::http::refusal::common::{PRECONDITION, too_large};
@@ -145,7 +145,7 @@ impl Unpacking<'_> {
         }
         let trailers = tar.body.trailers.as_ref();
         let checked = trailers.map_or(Ok(()), check_digests);
-        checked.map_err(|why| (None, why.into()))
+        checked.map_err(|why| (None, why))
     }
 
     /// Receives a member, and begins to publish it.
@@ -157,7 +157,9 @@ impl Unpacking<'_> {
     ) -> Result<(), Refusal> {
         let request = self.request;
         if let Some(kind) = member.other {
-            return Err(BadArchive::Kind(kind).into());
+            return Err(
+                BAD_ARCHIVE.because(format!("it is {kind}, and only plain files are stored"))
+            );
         }
         let key = Key::new(key.to_owned())?;
         let (len, limit) = (member.len, request.service.config.limits.max_body);

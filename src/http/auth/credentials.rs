@@ -117,30 +117,16 @@ impl SignedLink {
     }
 }
 
-/// The reason that a link is refused for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadLink {
-    #[error("this link has expired")]
-    Expired,
-    #[error("this link is not valid")]
-    Invalid,
-}
-
 const UNAUTHENTICATED: &Kind =
     &Kind::new(StatusCode::UNAUTHORIZED, "unauthenticated").flags(&[Flag::Audited]);
 const BAD_LINK: &Kind = &Kind::new(StatusCode::FORBIDDEN, "bad-link").flags(&[Flag::Audited]);
 
-impl From<BadLink> for Refusal {
-    fn from(why: BadLink) -> Self {
-        BAD_LINK.because(why.to_string())
-    }
-}
+pub const EXPIRED: Refusal = Refusal::new(BAD_LINK, "this link has expired");
+pub const INVALID: Refusal = Refusal::new(BAD_LINK, "this link is not valid");
 
 /// The signed link in `query`; `None` where it is none.
-pub fn signed_link(query: &QueryFields<'_>) -> Option<Result<SignedLink, BadLink>> {
-    query
-        .has("signature")
-        .then(|| read(query).ok_or(BadLink::Invalid))
+pub fn signed_link(query: &QueryFields<'_>) -> Option<Result<SignedLink, Refusal>> {
+    query.has("signature").then(|| read(query).ok_or(INVALID))
 }
 
 fn read(query: &QueryFields<'_>) -> Option<SignedLink> {
@@ -396,7 +382,7 @@ mod tests {
             expires=-1&by=a&signature=s expires=1&by=a&max=&signature=s \
             expires=99999999999999999999&by=a&signature=s".split(' ') {
             let seen = signed_link(Some(bad)).unwrap().err();
-            assert_eq!(seen, Some(BadLink::Invalid), "{bad}");
+            assert_eq!(seen, Some(INVALID), "{bad}");
         }
     }
 }

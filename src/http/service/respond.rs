@@ -57,11 +57,11 @@ pub fn render(
 /// The response to a refused request, with what the configuration adds.
 fn refused(refusal: &Refusal, context: &ResponseContext, config: &ServiceConfig) -> Response<Body> {
     let mut response = refuse(refusal, context.errors, config.compat);
-    if *refusal.kind == *NAME_TAKEN {
+    if refusal.kind == NAME_TAKEN {
         let methods = HeaderValue::from_static(Target::Existing.methods(config));
         response.headers_mut().insert(ALLOW, methods);
     }
-    if *refusal.kind == *TOO_LARGE && config.announces_uploads() {
+    if refusal.kind == TOO_LARGE && config.announces_uploads() {
         uploads::add_limit(response.headers_mut(), config);
     }
     response

@@ -18,7 +18,7 @@ use crate::http::head::syntax::encoded;
 use crate::http::refusal::Refusal;
 use crate::http::request::RequestContext;
 use crate::http::response::{Reply, TEXT, unstored};
-use crate::http::share::{BadShare, ShareRequest, lasts};
+use crate::http::share::{NOT_COUNTED, NOT_OFFERED, ShareRequest, lasts, too_long};
 use crate::http::verb::{Performing, Verb};
 use crate::store::second;
 
@@ -38,7 +38,7 @@ impl Verb for ShareRequest {
 
 /// Makes the link that was `asked` for by the client `principal`, if it has the rights to it.
 fn sign(principal: Option<&Principal>, asked: &ShareRequest) -> Result<Reply, Refusal> {
-    let principal = principal.ok_or(BadShare::NotOffered)?;
+    let principal = principal.ok_or(NOT_OFFERED)?;
     let (policy, now) = (principal.access.policy(), SystemTime::now());
     // The rules may be others than before a check of its password.
     let principal = principal.by_policy(&policy)?;
@@ -64,14 +64,14 @@ fn signed(
     key: &str,
     lasts: Option<Duration>,
     now: SystemTime,
-) -> Result<SignedLink, BadShare> {
+) -> Result<SignedLink, Refusal> {
     let by = policy.shares.get(&subject.name);
     let link_key = by.and_then(|by| Some((by, policy.link_keys.get(by)?)));
-    let (by, link_key) = link_key.ok_or(BadShare::NotOffered)?;
+    let (by, link_key) = link_key.ok_or(NOT_OFFERED)?;
     let most = link_key.lasts;
     let lasts = lasts.unwrap_or(most);
     if lasts > most {
-        return Err(BadShare::TooLong(most));
+        return Err(too_long(most));
     }
     let end = second(now).saturating_add(lasts.as_secs());
     let end_of_subject = subject.not_after.map(second);
@@ -82,7 +82,7 @@ fn signed(
         expires,
         max: None,
     };
-    let signature = policy.sign(by, &terms, now).ok_or(BadShare::NotCounted)?;
+    let signature = policy.sign(by, &terms, now).ok_or(NOT_COUNTED)?;
     Ok(SignedLink {
         expires,
         by: by.to_string(),

@@ -237,7 +237,7 @@ async fn append(
             let digests = upload.digests(start, wanted, store.compute()).await?;
             verify(&expected, &digests).map(|()| of_value)
         }
-        Err(why) => Err(why.into()),
+        Err(why) => Err(why),
     };
     if let Err(why) = compared {
         upload.take_back(start).await?;

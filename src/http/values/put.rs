@@ -21,7 +21,7 @@ use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::content_names::named_sha256;
 use crate::http::values::digest_fields::{AMZ_CONTENT_SHA256, are_announced};
-use crate::http::values::fields::{BadField, StoredFields};
+use crate::http::values::fields::{AWS_CHUNKED, StoredFields};
 use crate::http::values::media;
 use crate::metrics::ReactorCounters;
 use crate::store::{
@@ -57,7 +57,7 @@ impl PutOptions {
         // Some clients of S3 send aws-chunked and leave out the Content-Encoding that says so.
         let sha256 = headers.get(AMZ_CONTENT_SHA256);
         if sha256.is_some_and(|word| word.as_bytes().starts_with(b"STREAMING-")) {
-            return Err(BadField::Framing.into());
+            return Err(AWS_CHUNKED);
         }
         Ok(Self {
             preconditions: preconditions_of_write(headers),

@@ -180,7 +180,8 @@ impl Account {
             state.sum(at, scope, |sums| sums.waiting = sums.waiting.plus(needs));
             waits_for.push((at, scope.into(), needs));
         }
-        Err(self.refusal(&lack))
+        // Only where nobody goes for it, the client is told of the bound.
+        Err(Error::NoSpace("a bound is full".into()))
     }
 
     /// The publisher has made a change of `key`, admitted as `held` or begun after so many looks: its file is this one
@@ -262,20 +263,20 @@ impl Account {
     /// Counts a refusal, and says it.
     fn refuse(&self, lack: &Lack<'_>) -> Error {
         self.figures[lack.bound].refused.fetch_add(1, Relaxed);
-        self.refusal(lack)
+        self.refusal(lack.bound, lack.scope)
     }
 
     /// The refusal of a value for which a bound has no room, in words for the client.
-    fn refusal(&self, lack: &Lack<'_>) -> Error {
-        let (rule, limits) = (&self.bounds[lack.bound], &self.limits[lack.bound]);
+    pub(super) fn refusal(&self, bound: usize, scope: &str) -> Error {
+        let (rule, limits) = (&self.bounds[bound], &self.limits[bound]);
         let advice = match rule.full {
             Full::Refuse => "delete values first",
-            Full::Evict if self.evicts(lack.bound) => "nothing can be evicted for this value",
+            Full::Evict if self.evicts(bound) => "nothing can be evicted for this value",
             Full::Evict => {
                 "what was there before it is not evicted until the server is started with --evict-existing"
             }
         };
-        let scope = named(lack.scope);
+        let scope = named(scope);
         Error::NoSpace(format!("the bound of {scope} is full ({limits}): {advice}").into())
     }
 }

@@ -5,7 +5,7 @@
 //! has the sums follow, so nothing drifts. Beside what is taken, a sum knows what is about to go ([`Sums::leaving`]),
 //! what changes wait for ([`Sums::waiting`]), and what can never go. Chooses nothing.
 
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -29,7 +29,7 @@ pub struct State {
     /// For each bound, the sums by what it counts by.
     pub scopes: Vec<BTreeMap<Box<str>, Sums>>,
     /// The keys that a change is about to give a value, by the bytes of each, or to take it from (`None`).
-    in_flight: HashMap<Box<str>, Vec<Option<u64>>>,
+    in_flight: BTreeMap<Box<str>, Vec<Option<u64>>>,
     /// The changes that are admitted, and the evictions, that are neither made nor given up.
     pub under_way: usize,
     /// The values that end, in that order.
@@ -286,10 +286,15 @@ impl State {
     /// The removal of the `value` of `key` by the server begins, or is over.
     pub fn leave(&mut self, bounds: &[Bound], key: &str, value: &Value, begins: bool) {
         self.under_way = self.under_way + usize::from(begins) - usize::from(!begins);
-        if !value.is_forgotten() {
-            self.recharge(bounds, key, [Some(value); 2], |_| {
-                value.is_leaving.store(begins, Relaxed)
-            });
+        if value.is_forgotten() {
+            return;
+        }
+        self.recharge(bounds, key, [Some(value); 2], |_| {
+            value.is_leaving.store(begins, Relaxed)
+        });
+        if !begins {
+            // It stays: it may again be one of those used longest ago.
+            self.order(bounds, key, value);
         }
     }
 

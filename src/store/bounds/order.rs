@@ -107,7 +107,7 @@ impl Account {
                     let age = u64::try_from(value.age()).unwrap_or(0);
                     self.figures[bound].last_evicted.store(age, Relaxed);
                     let why = Removal::Full;
-                    victims.extend(self.victim(state, &key, &value, Some(used), why));
+                    victims.extend(self.victim(state, key, value, Some(used), why));
                 }
             }
             spared
@@ -129,7 +129,7 @@ impl Account {
     /// Chooses the values of a scope that were used longest ago.
     fn choose(&self, from: From, bound: usize, scope: &str) {
         let keys = self.state.lock().total(bound, scope).keys;
-        let most = usize::try_from(keys / 16).unwrap_or(MOST_CHOSEN);
+        let most = usize::try_from(keys / 4).unwrap_or(MOST_CHOSEN);
         let most = most.clamp(STEP, MOST_CHOSEN);
         let mut oldest: BinaryHeap<(i64, Box<str>)> = BinaryHeap::new();
         self.visit(scope, |name, value| {
@@ -291,7 +291,7 @@ mod tests {
             drop(victims);
             account.gone(|| free(100));
         }
-        assert!(matches!(choose(100), Choice::Nobody));
+        assert!(matches!(choose(100), Choice::Nobody(_)));
         let Choice::Evict(victims) = choose(1 << 16) else {
             panic!("the free space has changed");
         };

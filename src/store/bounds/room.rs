@@ -14,6 +14,7 @@ use super::order::From;
 use super::rule::Total;
 use super::victim::Victim;
 use crate::store::space::Free;
+use crate::value::Error;
 
 /// The part of what was evicted that is to be free after that, so that it has helped.
 const GAIN: u64 = 8;
@@ -28,8 +29,8 @@ pub enum Choice {
     Evict(Vec<Victim>),
     /// Changes or evictions are under way: once one of them is over, it is to be asked again.
     Wait,
-    /// No value is left that can be evicted.
-    Nobody,
+    /// No value is left that can be evicted; the refusal of the bound, where one lacks room.
+    Nobody(Option<Error>),
 }
 
 impl Account {
@@ -42,7 +43,7 @@ impl Account {
             is_under_way |= state.under_way > 0;
             let waits_for = held.waits_for.as_ref()?;
             if waits_for.is_empty() {
-                return Some(Choice::Nobody);
+                return Some(Choice::Nobody(None));
             }
             for (at, scope, _) in waits_for {
                 let sums = state.scopes[*at].get(scope);
@@ -63,10 +64,9 @@ impl Account {
                 return Some(Choice::Evict(victims));
             }
         }
-        Some(if lacks.is_empty() || is_under_way {
-            Choice::Wait
-        } else {
-            Choice::Nobody
+        Some(match lacks.first() {
+            Some((at, scope, _)) if !is_under_way => Choice::Nobody(Some(self.refusal(*at, scope))),
+            _ => Choice::Wait,
         })
     }
 
@@ -84,7 +84,7 @@ impl Account {
                     && free.inodes == then.inodes
             };
             if round.in_vain.is_some_and(is_same) {
-                return Choice::Nobody;
+                return Choice::Nobody(None);
             }
         }
         let mut victims = self.ended();
@@ -93,7 +93,7 @@ impl Account {
         }
         if victims.is_empty() {
             *last = None;
-            return Choice::Nobody;
+            return Choice::Nobody(None);
         }
         let kept = Arc::new(());
         let before = last

@@ -36,21 +36,18 @@ impl Account {
     pub(super) fn victim(
         self: &Arc<Self>,
         state: &mut State,
-        key: &str,
-        value: &Arc<Value>,
+        key: Box<str>,
+        value: Arc<Value>,
         used: Option<i64>,
         why: Removal,
     ) -> Option<Victim> {
-        let name = Key::new(key.to_owned()).ok()?;
-        let leaving = (Arc::clone(self), Box::<str>::from(key), Arc::clone(value));
-        let leaving = guard(leaving, |(account, key, value)| {
+        let name = Key::new(key.to_string()).ok()?;
+        state.leave(&self.bounds, &key, &value, true);
+        let (version, bytes) = (value.known().version, value.bytes());
+        let leaving = guard((Arc::clone(self), key, value), |(account, key, value)| {
             let state = &mut *account.state.lock();
             state.leave(&account.bounds, &key, &value, false);
-            // Where it stays it may again be one of those used longest ago.
-            state.order(&account.bounds, &key, &value);
         });
-        state.leave(&self.bounds, key, value, true);
-        let version = value.known().version;
         let allows = move |current: Option<Meta>| {
             let is_used = used.is_some_and(|used| leaving.2.used() != used);
             let is_same = current.map(|meta| nanos(meta.version)) == Some(version);
@@ -59,7 +56,7 @@ impl Account {
         };
         Some(Victim {
             key: name,
-            bytes: value.bytes(),
+            bytes,
             allows: Box::new(allows),
             why,
         })

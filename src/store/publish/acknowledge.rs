@@ -118,7 +118,7 @@ impl Acknowledger {
             audience: Audience::Subscribers,
             syncs: false,
             outcome: Ok(None),
-            reply_to,
+            reply_to: Some(reply_to),
         };
         self.batch(self.failed_syncs(), || vec![nothing]);
         reply.await;
@@ -189,6 +189,9 @@ impl Batch {
             changes.mark_gap();
         }
         for made in self.made {
+            let Some(reply_to) = made.reply_to else {
+                continue;
+            };
             let failed = |errno: Errno| Error::failed("sync the directory")(errno.into());
             let synced = synced.map_err(|errno| failed(errno).in_doubt());
             let outcome = match made.outcome {
@@ -196,7 +199,7 @@ impl Batch {
                 // Also of a folder that was there, and stays from now on.
                 outcome => synced.and(outcome),
             };
-            made.reply_to.send(outcome, wakes);
+            reply_to.send(outcome, wakes);
         }
     }
 }
@@ -217,7 +220,7 @@ mod tests {
             audience: Audience::Subscribers,
             syncs: true,
             outcome,
-            reply_to,
+            reply_to: Some(reply_to),
         };
         let batch = Batch {
             failed_before,

@@ -34,10 +34,14 @@ pub trait Files {
     fn make(&self, change: &mut ChangeRequest, plan: Plan) -> Result<bool, Error>;
     /// Decides `change` by the files alone, and applies it as [`Self::make`] does.
     fn make_at_once(&self, change: &mut ChangeRequest) -> Made;
-    /// Returns the removals that make room for `change`: an empty list while earlier removals are being applied that
-    /// make it, and `None` if no value is left that may be evicted.
-    fn evictions(&self, _change: &ChangeRequest) -> Option<Vec<ChangeRequest>> {
-        None
+    /// Returns the removals that make room for `change`, which failed with `error`: an empty list while earlier
+    /// removals are being applied that make it. If no value is left that may be evicted, fails as `change` does then.
+    fn evictions(
+        &self,
+        _change: &ChangeRequest,
+        error: Error,
+    ) -> Result<Vec<ChangeRequest>, Error> {
+        Err(error)
     }
     /// Returns the removal of a value that has ended, if its file has the name of `key` or of a folder above `key`.
     fn ended_in_way(&self, _key: &Key<'_>) -> Option<ChangeRequest> {
@@ -160,18 +164,18 @@ pub fn lacks_room(error: &Error) -> bool {
     matches!(error, Error::NoSpace(_))
 }
 
-/// Removals that are to come before `change`, which failed with `error`; `None` where none helps.
+/// Removals that are to come before `change`, which failed with `error`; where none helps, the error to answer.
 pub fn removals(
     files: &impl Files,
     change: &mut ChangeRequest,
-    error: &Error,
-) -> Option<Vec<ChangeRequest>> {
-    if lacks_room(error) {
-        return files.evictions(change);
+    error: Error,
+) -> Result<Vec<ChangeRequest>, Error> {
+    if lacks_room(&error) {
+        return files.evictions(change, error);
     }
-    let ended = ended_in_way(files, change, error)?;
+    let ended = ended_in_way(files, change, &error).ok_or(error)?;
     change.has_made_way = true;
-    Some(vec![ended])
+    Ok(vec![ended])
 }
 
 /// The removal of a value that has ended, where its file is why `change` failed with `error`: it is absent to every

@@ -276,15 +276,18 @@ impl Files for ValueFiles {
         Ok(Some((plan, is_made)))
     }
 
-    fn evictions(&self, change: &ChangeRequest) -> Option<Vec<ChangeRequest>> {
-        let account = self.writer.account.as_ref()?;
-        let ask = change.ask(account)?;
+    fn evictions(&self, change: &ChangeRequest, error: Error) -> Result<Vec<ChangeRequest>, Error> {
+        let account = self.writer.account.as_ref();
+        let asked = account.and_then(|account| Some((account, change.ask(account)?)));
+        let Some((account, ask)) = asked else {
+            return Err(error);
+        };
         let held = change.room.as_ref();
         let in_bounds = held.and_then(|held| account.for_change(held, &ask));
         match in_bounds.unwrap_or_else(|| self.room_on_disk(account, change)) {
-            Choice::Evict(some) => Some(some.into_iter().map(ChangeRequest::eviction).collect()),
-            Choice::Wait => Some(Vec::new()),
-            Choice::Nobody => None,
+            Choice::Evict(some) => Ok(some.into_iter().map(ChangeRequest::eviction).collect()),
+            Choice::Wait => Ok(Vec::new()),
+            Choice::Nobody(why) => Err(why.unwrap_or(error)),
         }
     }
 

@@ -207,7 +207,12 @@ impl Case<'_> {
                 Condition::Absent => current.is_none(),
             }
         };
-        ChangeRequest::new(key(ask.key), kind, Some(Box::new(condition)), reply_to)
+        ChangeRequest::new(
+            key(ask.key),
+            kind,
+            Some(Box::new(condition)),
+            Some(reply_to),
+        )
     }
 
     /// Cuts the power in every way, and looks at what replays leave.

@@ -61,9 +61,9 @@ impl Undecided {
         };
         let decision = match decided {
             Ok(decision) => decision,
-            Err(error) => match removals(files, &mut change, &error) {
-                None => Decision::Answer(Err(error)),
-                Some(removals) => {
+            Err(error) => match removals(files, &mut change, error) {
+                Err(error) => Decision::Answer(Err(error)),
+                Ok(removals) => {
                     self.waits_for_others |= removals.is_empty();
                     for removal in removals {
                         self.decide(files, removal, entries, frame);
@@ -140,7 +140,10 @@ impl Undecided {
                 return;
             }
             Decision::Make(plan) => {
-                let is_allowed = change.is_allowed_still(plan);
+                // The value of a removal by the server may have been used since.
+                let condition = change.condition.as_ref();
+                let condition = condition.filter(|_| change.removal().is_some());
+                let is_allowed = condition.is_none_or(|allows| allows(plan.base));
                 let made = entry.staged.and_then(|()| {
                     is_allowed.then_some(()).ok_or(Error::Precondition)?;
                     survive(|| files.make(&mut change, plan))
@@ -163,10 +166,10 @@ impl Undecided {
     ) {
         for _ in 0..2 {
             let made = survive(|| files.make_at_once(&mut change));
-            let failed = made.as_ref().err();
-            let Some(removals) = failed.and_then(|error| removals(files, &mut change, error))
-            else {
-                return self.end(files, change, None, made, done);
+            let removals = match made.map_err(|error| removals(files, &mut change, error)) {
+                Err(Ok(removals)) => removals,
+                Err(Err(error)) => return self.end(files, change, None, Err(error), done),
+                Ok(made) => return self.end(files, change, None, Ok(made), done),
             };
             self.waits_for_others |= removals.is_empty();
             for removal in removals {
@@ -214,13 +217,16 @@ impl Undecided {
         mut change: ChangeRequest,
         outcome: Result<(), Error>,
     ) -> Option<AppliedChange> {
-        let before = |error| removals(files, &mut change, error);
-        let Some(removals) = outcome.as_ref().err().and_then(before) else {
-            return Some(change.of_folder(outcome));
+        let outcome = match outcome.map_err(|error| removals(files, &mut change, error)) {
+            Err(Ok(removals)) => {
+                self.again.extend(removals);
+                self.again.push_back(change);
+                return None;
+            }
+            Err(Err(error)) => Err(error),
+            Ok(()) => Ok(()),
         };
-        self.again.extend(removals);
-        self.again.push_back(change);
-        None
+        Some(change.of_folder(outcome))
     }
 
     /// Another change, or another program, was in the way of `change`.

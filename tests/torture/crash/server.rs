@@ -1,7 +1,6 @@
 //! The real server, as something that is ended under load and started again with other options.
 
-use crate::ledger::{Fault, Finding};
-use crate::load::Silence;
+use crate::linearizable::stage::Rules;
 use crate::prelude::*;
 
 /// How long a start may take on a busy machine; half of them take less than a second.
@@ -63,28 +62,26 @@ impl Server {
         self.signal == Signal::TERM
     }
 
-    /// What it means that its end leaves a request without an answer.
-    pub(super) fn silence(&self) -> Silence {
-        if self.is_orderly() {
-            return Silence::NotMade;
-        }
-        Silence::Unknown
+    pub(super) fn rules(&self) -> Rules {
+        let in_order = self.is_orderly();
+        Rules::Ends { in_order }
+    }
+
+    pub(super) fn running(&self) -> &TestServer {
+        &self.running
     }
 
     /// Ends it; clients are at work.
-    pub(super) fn end(&mut self) -> Result<(), Finding> {
+    pub(super) fn end(&mut self) {
         let began = Instant::now();
         self.disk += usize::from(self.is_disk);
         self.running.signal(self.signal);
         let (code, expected) = (self.running.exit(), self.is_orderly().then_some(0));
         self.ends.push(began.elapsed());
-        let told = format!("{:?}: exit code {code:?}, not {expected:?}", self.signal);
-        (code == expected)
-            .then_some(())
-            .ok_or((Fault::Process, told))
+        assert_eq!(code, expected, "{:?}: exit code", self.signal);
     }
 
-    pub(super) fn start(&mut self, dice: &mut Random) -> Result<(), Finding> {
+    pub(super) fn start(&mut self, dice: &mut Random) {
         if !self.is_orderly() {
             // What few kills leave by themselves: a file with the name that the next one will want.
             fs::write(self.dir.staging().join("0"), "half a value").expect("litter");
@@ -98,17 +95,15 @@ impl Server {
         self.running = launch.start();
         let took = began.elapsed();
         self.starts.push(took);
-        let told = || (Fault::Process, format!("a start took {took:?}"));
-        (took < START).then_some(()).ok_or_else(told)
+        assert!(took < START, "a start took {took:?}");
     }
 
-    /// The names of all files that are there, those in staging after a `/`.
-    pub(super) fn files(&self) -> Vec<String> {
+    /// The names of all files that are in staging.
+    pub(super) fn staged(&self) -> Vec<String> {
         let staged = fs::read_dir(self.dir.staging()).expect("the staging directory");
         let staged = staged.map(|entry| entry.expect("an entry").file_name());
-        let staged = staged.map(|name| format!("staging/{}", name.display()));
-        let values = self.dir.names().into_iter();
-        let values = values.map(|name| String::from_utf8_lossy(&name).into_owned());
-        values.chain(staged).collect()
+        staged
+            .map(|name| format!("staging/{}", name.display()))
+            .collect()
     }
 }

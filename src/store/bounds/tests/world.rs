@@ -209,7 +209,7 @@ impl World {
     pub(super) fn evict(&mut self, choice: Option<Choice>, expected: &[&'static str]) {
         let victims = match choice {
             Some(Choice::Evict(victims)) => victims,
-            Some(Choice::Nobody) => Vec::new(),
+            Some(Choice::Nobody(_)) => Vec::new(),
             Some(Choice::Wait) | None => panic!("nothing is under way, of {:?}", self.model),
         };
         let chosen: Vec<_> = victims.iter().map(|victim| victim.key.as_str()).collect();
@@ -245,7 +245,7 @@ impl World {
             );
             let choice = self.account.for_change(held.as_ref()?, &ask);
             if lack.is_final {
-                assert!(matches!(choice, Some(Choice::Nobody)));
+                assert!(matches!(choice, Some(Choice::Nobody(_))));
                 return None;
             }
             let expected = self.oldest(lack.bound, &lack.scope, lack.beyond, key);

@@ -282,18 +282,18 @@ impl Files for World {
         Ok(Some((plan, self.make(change, plan)?)))
     }
 
-    fn evictions(&self, change: &ChangeRequest) -> Option<Vec<ChangeRequest>> {
+    fn evictions(&self, change: &ChangeRequest, error: Error) -> Result<Vec<ChangeRequest>, Error> {
         let mut evicted = self.evicted.borrow_mut();
         let (count, none_left) = evicted.entry(change.key.as_str().to_owned()).or_default();
         if self.planted == Planted::GivesUp && *count > 0 {
-            return None;
+            return Err(error);
         }
         let victims = match self.choose(change) {
             Choice::Evict(victims) => victims,
             Choice::Wait => Vec::new(),
-            Choice::Nobody => {
+            Choice::Nobody(why) => {
                 *none_left = true;
-                return None;
+                return Err(why.unwrap_or(error));
             }
         };
         *count += victims.len();
@@ -310,7 +310,7 @@ impl Files for World {
             }));
             eviction
         };
-        Some(victims.into_iter().map(evict).collect())
+        Ok(victims.into_iter().map(evict).collect())
     }
 
     fn evicted(&self) {
