@@ -8,8 +8,10 @@ use futures_util::future::join_all;
 use hyper::StatusCode;
 use serde::Serialize;
 
+use crate::access::Right;
 use crate::http::audit::AuditEvent;
 use crate::http::auth::credentials::Principal;
+use crate::http::body::request::Received;
 use crate::http::head::path::{check_depth, path_of};
 use crate::http::refusal::common::NO_SUCH_FOLDER;
 use crate::http::refusal::kind::Kind;
@@ -22,6 +24,7 @@ use crate::http::values::moves::perform::relocate;
 use crate::http::values::moves::{FolderMove, MoveRequest};
 use crate::http::values::moves::{KEPT, OTHER_RULES, TAKEN};
 use crate::http::values::siblings::value_of;
+use crate::http::verb::{BodyUse, Performing, Verb};
 use crate::store::{
     Error, Key, ListedValue, Preconditions, Purpose, StagingQuota, Stays, ValuesBelow,
     WriteCondition,
@@ -58,15 +61,126 @@ fn report(report: &impl Serialize, stays: &Stays) -> Reply {
 /// A value of a page.
 type Listed = (Key<'static>, ListedValue);
 
+/// Makes the folder of this name, to stay without a value.
+pub struct MakeFolder(pub Key<'static>);
+
+/// Removes the folder of this name with all that is below it, if it `is_deep`.
+pub struct RemoveFolder {
+    pub folder: Key<'static>,
+    pub is_deep: bool,
+}
+
+/// Gives a folder, with all that is below it, another name.
+pub struct MoveFolder(pub FolderMove);
+
+/// Copies each value below a folder.
+pub struct CopyFolder(pub FolderMove);
+
+impl Verb for MakeFolder {
+    fn changes(&self) -> bool {
+        true
+    }
+
+    fn body(&self) -> BodyUse {
+        BodyUse::Refused
+    }
+
+    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
+        // For all keys that there could be below it: none is asked for afterwards.
+        client.need(Right::Create, &format!("{}/", self.0))
+    }
+
+    fn perform<'r>(
+        self: Box<Self>,
+        request: &'r RequestContext,
+        _body: &'r mut Received<'_>,
+    ) -> Performing<'r> {
+        Box::pin(make_folder(&request.service, self.0))
+    }
+}
+
+impl Verb for RemoveFolder {
+    fn changes(&self) -> bool {
+        self.is_deep
+    }
+
+    fn body(&self) -> BodyUse {
+        BodyUse::Ignored
+    }
+
+    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
+        client.permit_removal(self.folder.as_str())
+    }
+
+    fn perform<'r>(
+        self: Box<Self>,
+        request: &'r RequestContext,
+        _body: &'r mut Received<'_>,
+    ) -> Performing<'r> {
+        request.guard.exchange.record.end_with_client();
+        Box::pin(remove_folder(request, self.folder, self.is_deep))
+    }
+}
+
+impl Verb for MoveFolder {
+    fn changes(&self) -> bool {
+        true
+    }
+
+    fn body(&self) -> BodyUse {
+        BodyUse::Ignored
+    }
+
+    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
+        // As for a folder that is removed, and one that is made: of all keys that there could be below both.
+        let FolderMove { from, to, .. } = &self.0;
+        client.permit_removal(from.as_str())?;
+        client.need(Right::Read, &format!("{from}/"))?;
+        client.need(Right::Create, &format!("{to}/"))
+    }
+
+    fn perform<'r>(
+        self: Box<Self>,
+        request: &'r RequestContext,
+        _body: &'r mut Received<'_>,
+    ) -> Performing<'r> {
+        Box::pin(move_folder(&request.service, self.0))
+    }
+}
+
+impl Verb for CopyFolder {
+    fn changes(&self) -> bool {
+        true
+    }
+
+    fn body(&self) -> BodyUse {
+        BodyUse::Ignored
+    }
+
+    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
+        // Each key is looked at before the first is copied, and when its turn comes.
+        client.permit_copy(&self.0)
+    }
+
+    fn perform<'r>(
+        self: Box<Self>,
+        request: &'r RequestContext,
+        _body: &'r mut Received<'_>,
+    ) -> Performing<'r> {
+        request.guard.exchange.record.end_with_client();
+        Box::pin(copy_folder(request, self.0))
+    }
+}
+
 /// Makes `folder`.
-pub async fn make_folder(service: &Service, folder: Key<'static>) -> Result<Reply, Refusal> {
+async fn make_folder(service: &Service, folder: Key<'static>) -> Result<Reply, Refusal> {
     service.store.make_folder(folder).await?;
     Ok(Reply::from(empty(StatusCode::CREATED)).changed())
 }
 
 /// Removes `folder` with all that is below it, if it `is_deep`; else it only says how much that is. It ends with the
 /// rights of the client.
-pub async fn remove_folder(
+async fn remove_folder(
     request: &RequestContext,
     folder: Key<'static>,
     is_deep: bool,
@@ -103,7 +217,7 @@ pub async fn remove_folder(
 }
 
 /// Gives the folder its other name, unless a key below it would be none there, or other rules would hold for it.
-pub async fn move_folder(service: &Service, asked: FolderMove) -> Result<Reply, Refusal> {
+async fn move_folder(service: &Service, asked: FolderMove) -> Result<Reply, Refusal> {
     let (store, reactor) = (&service.store, service.reactor);
     let has_same_bounds = store.may_move_folder(&asked.from, &asked.to)?;
     if !has_same_bounds || !are_alike([&asked.from, &asked.to], &service.config) {
@@ -142,7 +256,7 @@ pub async fn move_folder(service: &Service, asked: FolderMove) -> Result<Reply, 
 
 /// Copies the values below the folder, some at a time, after a look at the rights to all and at their names. A failure
 /// ends it; a value that is refused alone is told, and so is a folder that the server may not read.
-pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<Reply, Refusal> {
+async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<Reply, Refusal> {
     let service = &*request.service;
     let (store, reactor) = (&service.store, service.reactor);
     let mut below = ValuesBelow::of(&asked.from);

@@ -6,6 +6,7 @@
 //! - `service`: the path of every request; `request`: what features need of it; `head` and `body`: its parts; `piece`:
 //!   what bodies are sent in; `auth`: authentication and authorization.
 //! - `response`: what a feature answers with; `refusal`: why it does not; `audit`: what the audit log is told.
+//! - `verb`: what a feature is asked for.
 //! - `exchange`: the state of a connection, and the record of the request under way.
 
 mod admin;
@@ -32,6 +33,7 @@ mod sites;
 mod ui;
 mod uploads;
 mod values;
+mod verb;
 mod watch;
 
 pub use crate::store::BodySource;

@@ -5,6 +5,7 @@
 //! Decides no status and reads no header.
 
 pub mod answer;
+pub mod changes;
 pub mod execute;
 pub mod operation;
 pub mod parse;
@@ -151,7 +152,7 @@ impl Dispatcher {
         let mut context = ResponseContext::default();
         let begun = catch_panic(|| {
             failpoint::reach("answer", head.uri.path());
-            let request = RequestHead::new(&head, &body, client, &service.config);
+            let request = RequestHead::new(&head, &body, client, &service.config, &self.admin);
             context = request.response_context();
             let proven = &exchange.connection().proven;
             let principal = match request.identify(service.guard.as_ref(), proven, &context) {
@@ -174,7 +175,13 @@ impl Dispatcher {
                         None => Err(CHECKS_BUSY),
                     };
                     let begun = catch_panic(|| {
-                        let request = RequestHead::new(&head, &body, client, &service.config);
+                        let request = RequestHead::new(
+                            &head,
+                            &body,
+                            client,
+                            &service.config,
+                            &dispatcher.admin,
+                        );
                         let principal = principal.map(Some);
                         begin(service, &request, principal, &guard.exchange, &mut context)
                     });
@@ -250,12 +257,7 @@ impl Dispatcher {
             path: head.uri.path().into(),
             size: content_length(&head.headers),
         };
-        Either::Right(Box::pin(perform(
-            request,
-            operation,
-            body,
-            Arc::clone(&self.admin),
-        )))
+        Either::Right(Box::pin(perform(request, operation, body)))
     }
 
     /// The response to an invalid or late head, which `received` begins with.

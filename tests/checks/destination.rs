@@ -8,8 +8,8 @@ use super::fields;
 use crate::http::head::client::{Client, Peer};
 use crate::http::head::path;
 use crate::http::head::query::QueryFields;
-use crate::http::service::operation::Operation;
 use crate::http::service_config::ServiceConfig;
+use crate::http::values::moves::Relocating;
 use crate::http::values::moves::request::relocation;
 
 /// The lines are the target, Host, X-Forwarded-Host, Destination and Overwrite, and then the same fields again. A
@@ -37,8 +37,8 @@ pub fn destination(data: &[u8]) {
     head.headers = fields(&names, lines.get(1..).unwrap_or_default());
     let query = QueryFields::of(head.uri.query());
     let (from, to, is_folder) = match relocation(&head, &query, false, client, &config) {
-        Ok(Operation::Move(asked)) => (asked.from, asked.to, false),
-        Ok(Operation::MoveFolder(asked)) => (asked.from, asked.to, true),
+        Ok(Relocating::Value(asked)) => (asked.from, asked.to, false),
+        Ok(Relocating::Folder(asked)) => (asked.from, asked.to, true),
         _ => return,
     };
     assert_ne!(from, to);

@@ -13,10 +13,16 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use hyper::StatusCode;
 
 use crate::access::Access;
+use crate::access::Right;
 use crate::http::admin::health::{Readiness, ReadinessProbe};
+use crate::http::auth::credentials::Principal;
+use crate::http::body::request::Received;
 use crate::http::head::path::PAGES;
+use crate::http::refusal::Refusal;
+use crate::http::request::RequestContext;
 use crate::http::response::{Reply, TEXT, unstored};
 use crate::http::service_config::Routes;
+use crate::http::verb::{Performing, Verb};
 use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters, process_start};
 use crate::store::Store;
 
@@ -43,6 +49,11 @@ pub enum Page {
 }
 
 impl Page {
+    /// True where it needs no right: monitors of a server have no secret.
+    pub fn is_open(self, routes: Routes) -> bool {
+        self != Self::Metrics || routes == Routes::Pages
+    }
+
     /// The page of this name.
     fn named(name: &str) -> Option<Self> {
         match name {
@@ -62,6 +73,30 @@ pub fn page(path: &str, routes: Routes) -> Option<Page> {
     let page = Page::named(path.strip_prefix(PAGES)?)?;
     let is_elsewhere = routes == Routes::Values && page == Page::Metrics;
     (!is_elsewhere).then_some(page)
+}
+
+/// A request for a page.
+pub struct PageRequest {
+    pub admin: Arc<Admin>,
+    pub page: Page,
+    pub format: MetricsFormat,
+}
+
+impl Verb for PageRequest {
+    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
+        match self.page {
+            Page::Metrics => client.need_any(Right::Metrics, ""),
+            _ => Ok(()),
+        }
+    }
+
+    fn perform<'r>(
+        self: Box<Self>,
+        _request: &'r RequestContext,
+        _body: &'r mut Received<'_>,
+    ) -> Performing<'r> {
+        Box::pin(async move { Ok(self.admin.answer(self.page, self.format).await.into()) })
+    }
 }
 
 /// The state that the pages show; the server has one.

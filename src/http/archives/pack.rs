@@ -22,6 +22,7 @@ use crate::failpoint;
 use crate::http::archives::zip::{Zip, record_len};
 use crate::http::archives::{ArchiveFormat, ArchiveRequest, describe, tar};
 use crate::http::auth::credentials::Principal;
+use crate::http::body::request::Received;
 use crate::http::body::response::Body;
 use crate::http::body::{Content, Pieces};
 use crate::http::piece::Piece;
@@ -30,6 +31,7 @@ use crate::http::refusal::common::{NO_SUCH_FOLDER, NO_SUCH_KEY};
 use crate::http::request::{RequestContext, Service};
 use crate::http::response::{Reply, plain};
 use crate::http::values::representation::validators;
+use crate::http::verb::{Performing, Verb};
 use crate::store::{CONTENDED, Error, IN_MEMORY, Key, Page, Purpose, TRIES, ValuesBelow, second};
 
 /// Headers and short values are sent together, about so many bytes of them.
@@ -42,8 +44,24 @@ const IDLE: usize = 64;
 const NO_ROOM: Error =
     Error::Exhausted("memory for the directories of zips, which a tar does not need");
 
+impl Verb for ArchiveRequest {
+    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
+        // Each key is looked at when its turn comes.
+        client.need_any(Right::Read, &self.page.prefix)?;
+        client.permit_list(&mut self.page)
+    }
+
+    fn perform<'r>(
+        self: Box<Self>,
+        request: &'r RequestContext,
+        _body: &'r mut Received<'_>,
+    ) -> Performing<'r> {
+        Box::pin(archive(request, *self))
+    }
+}
+
 /// Answers the archive that was `asked` for.
-pub async fn archive(request: &RequestContext, asked: ArchiveRequest) -> Result<Reply, Refusal> {
+async fn archive(request: &RequestContext, asked: ArchiveRequest) -> Result<Reply, Refusal> {
     let ArchiveRequest {
         format,
         page,

@@ -15,8 +15,10 @@ use futures_util::stream::{FuturesOrdered, StreamExt as _};
 use hyper::StatusCode;
 use serde::Serialize;
 
+use crate::access::Right;
 use crate::http::archives::tar::{Member, TarReader};
 use crate::http::archives::{BAD_ARCHIVE, UnpackRequest, check_digests};
+use crate::http::auth::credentials::Principal;
 use crate::http::body::request::Received;
 use crate::http::refusal::common::{PRECONDITION, too_large};
 use crate::http::refusal::{Done, Refusal, Work};
@@ -24,6 +26,7 @@ use crate::http::request::RequestContext;
 use crate::http::response::{JSON, Reply, unstored};
 use crate::http::values::put::{PutOptions, receive_part};
 use crate::http::values::siblings::value_of;
+use crate::http::verb::{BodyUse, Performing, Verb};
 use crate::store::bounds::Together;
 use crate::store::{BadKey, Key, MAX_LEN, Preconditions, Published, StagingQuota, Store};
 
@@ -65,8 +68,30 @@ struct Unpacking<'r> {
     halted: Option<Halted>,
 }
 
+impl Verb for UnpackRequest {
+    fn changes(&self) -> bool {
+        true
+    }
+
+    fn body(&self) -> BodyUse {
+        BodyUse::Values
+    }
+
+    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
+        client.need_any(Right::Create, &self.folder)
+    }
+
+    fn perform<'r>(
+        self: Box<Self>,
+        request: &'r RequestContext,
+        body: &'r mut Received<'_>,
+    ) -> Performing<'r> {
+        Box::pin(unpack(request, *self, body))
+    }
+}
+
 /// Stores the members of the tar that `body` is.
-pub async fn unpack(
+async fn unpack(
     request: &RequestContext,
     asked: UnpackRequest,
     body: &mut Received<'_>,

@@ -1,4 +1,4 @@
-//! Authorization: the rights that an operation needs. The [`Principal`] decides.
+//! Authorization: the rights that operations need. The [`Principal`] decides.
 //!
 //! Rights are decided by names alone, never by the state of the store. An operation that is allowed in part is narrowed
 //! to that part: a PUT without the right to replace, to keys that have no value; a listing, to the keys that may be
@@ -9,13 +9,10 @@ use std::sync::Arc;
 use hyper::{Method, StatusCode};
 
 use crate::access::{Existing, LinkKind, Policy, Right};
-use crate::http::admin::Page;
 use crate::http::auth::credentials::{AuthMethod, Principal, proven_subject, unauthenticated};
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::too_large;
 use crate::http::refusal::kind::{Flag, Kind};
-use crate::http::service::operation::{Operation, Otherwise};
-use crate::http::service_config::Routes;
 use crate::http::values::moves::{FolderMove, MoveRequest};
 use crate::http::values::put::PutOptions;
 use crate::metrics::AuthResult;
@@ -25,11 +22,6 @@ const NOT_ALLOWED: &Kind = &Kind::new(StatusCode::FORBIDDEN, "not-allowed").flag
 const EXISTS: &Kind = &Kind::new(StatusCode::CONFLICT, "exists").flags(&[Flag::Audited]);
 const EXISTS_412: &Kind =
     &Kind::new(StatusCode::PRECONDITION_FAILED, "exists").flags(&[Flag::Audited]);
-
-/// True for a page that needs no right: monitors of a server have no secret.
-pub fn is_open(page: Option<Page>, routes: Routes) -> bool {
-    page.is_some_and(|page| page != Page::Metrics || routes == Routes::Pages)
-}
 
 /// The kind of signed link that allows this method.
 pub fn link_kind(method: &Method) -> Option<LinkKind> {
@@ -47,68 +39,12 @@ fn not_allowed(right: Right) -> Refusal {
 }
 
 impl Principal {
-    /// Narrows `operation` to what the client may do of it.
-    pub fn permit(&self, operation: &mut Operation<'_>) -> Result<(), Refusal> {
-        match operation {
-            Operation::Get { key, .. } => self.need(Right::Read, key.as_str()),
-            Operation::Put { key, options, len } => {
-                self.permit_put(key.as_str(), options)?;
-                self.limit(options, *len)
-            }
-            Operation::CreateUpload { key, options, .. } => {
-                self.permit_put(key.as_str(), options)?;
-                match self.by {
-                    // A link is for one request.
-                    AuthMethod::Link { .. } => Err(not_allowed(Right::Write)),
-                    _ => Ok(()),
-                }
-            }
-            Operation::Delete { key, preconditions } => {
-                self.need(Right::Delete, key.as_str())?;
-                match preconditions {
-                    // A condition reveals the state of the value.
-                    Some(_) => self.need(Right::Read, key.as_str()),
-                    None => Ok(()),
-                }
-            }
-            Operation::Site(asked) => match &mut asked.otherwise {
-                // To one who may read the index, the listing is permitted where there is none.
-                Otherwise::Listing(listing) if !self.may_read(asked.key.as_str()) => {
-                    self.permit(listing)
-                }
-                _ => self.need(Right::Read, asked.key.as_str()),
-            },
-            Operation::Move(request) => self.permit_move(request),
-            // As for a folder that is removed, and one that is made: of all keys that there could be below both.
-            Operation::MoveFolder(asked) => {
-                self.permit_removal(asked.from.as_str())?;
-                self.need(Right::Read, &format!("{}/", asked.from))?;
-                self.need(Right::Create, &format!("{}/", asked.to))
-            }
-            // Each key is looked at before the first is copied, and when its turn comes.
-            Operation::CopyFolder(asked) => self.permit_copy(asked),
-            // For all keys that there could be below it: none is asked for afterwards.
-            Operation::MakeFolder(folder) => self.need(Right::Create, &format!("{folder}/")),
-            Operation::RemoveFolder { folder, .. } => self.permit_removal(folder.as_str()),
-            Operation::List(target) => self.permit_list(&mut target.page),
-            Operation::Ui(request) => self.permit_list(&mut request.target.page),
-            // Each key is looked at when its turn comes.
-            Operation::Archive(request) => {
-                self.need_any(Right::Read, &request.page.prefix)?;
-                self.permit_list(&mut request.page)
-            }
-            Operation::Share(request) => self.permit_share(request.key.as_str()),
-            Operation::Unpack(request) => self.need_any(Right::Create, &request.folder),
-            Operation::Page(Page::Metrics, _) => self.need_any(Right::Metrics, ""),
-            Operation::Watch(request) => self.need_any(Right::Watch, &request.prefix),
-            // The refusal of an anonymous client asks it to authenticate, whatever the right.
-            Operation::SignIn(_) if self.subject.is_anonymous => Err(self.deny(Right::List)),
-            Operation::Page(..)
-            | Operation::SignIn(_)
-            | Operation::Redirect(_)
-            | Operation::Options(_)
-            | Operation::Upload(..)
-            | Operation::Form(_) => Ok(()),
+    /// Narrows a PUT of `key` that may come in several requests. A link is for one.
+    pub fn permit_upload(&self, key: &str, options: &mut PutOptions) -> Result<(), Refusal> {
+        self.permit_put(key, options)?;
+        match self.by {
+            AuthMethod::Link { .. } => Err(not_allowed(Right::Write)),
+            _ => Ok(()),
         }
     }
 
@@ -196,12 +132,12 @@ impl Principal {
         page.within.may_have_below(&page.prefix)
     }
 
-    fn permit_list(&self, page: &mut store::Page) -> Result<(), Refusal> {
+    pub fn permit_list(&self, page: &mut store::Page) -> Result<(), Refusal> {
         self.permit_if(self.may_list(page), Right::List)
     }
 
     /// Limits an upload of `len` bytes by a signed link to the length of the link.
-    fn limit(&self, options: &mut PutOptions, len: Option<u64>) -> Result<(), Refusal> {
+    pub fn limit(&self, options: &mut PutOptions, len: Option<u64>) -> Result<(), Refusal> {
         let AuthMethod::Link { max } = self.by else {
             return Ok(());
         };
@@ -218,7 +154,7 @@ impl Principal {
     }
 
     /// Refuses a `prefix` that no key with this `right` may have.
-    fn need_any(&self, right: Right, prefix: &str) -> Result<(), Refusal> {
+    pub fn need_any(&self, right: Right, prefix: &str) -> Result<(), Refusal> {
         self.permit_if(self.subject.grant.keys(right).may_have_below(prefix), right)
     }
 

@@ -18,6 +18,7 @@ use hyper::header::LOCATION;
 use multer::{Field, Multipart};
 
 use crate::http::audit::AuditEvent;
+use crate::http::auth::credentials::Principal;
 use crate::http::body::request::Received;
 use crate::http::forms::{
     FormPart, FormRequest, FormState, MALFORMED, MAX_TEXT, Role, StoredFile, bad_form, bad_text,
@@ -29,6 +30,7 @@ use crate::http::refusal::{Done, Refusal, Work};
 use crate::http::request::RequestContext;
 use crate::http::response::{JSON, Reply, empty, unstored};
 use crate::http::values::put::{PutOptions, receive_part};
+use crate::http::verb::{BodyUse, Performing, Verb};
 use crate::store::bounds::Together;
 use crate::store::{Key, Preconditions};
 
@@ -51,8 +53,31 @@ struct FormUpload<'r, 'f, 'b> {
     together: Together,
 }
 
+impl Verb for FormRequest {
+    fn changes(&self) -> bool {
+        true
+    }
+
+    fn body(&self) -> BodyUse {
+        BodyUse::Values
+    }
+
+    fn permit(&mut self, _client: &Principal) -> Result<(), Refusal> {
+        // Each file is looked at when its turn comes.
+        Ok(())
+    }
+
+    fn perform<'r>(
+        self: Box<Self>,
+        request: &'r RequestContext,
+        body: &'r mut Received<'_>,
+    ) -> Performing<'r> {
+        Box::pin(store_form(request, *self, body))
+    }
+}
+
 /// Stores the files of a form.
-pub async fn store_form(
+async fn store_form(
     request: &RequestContext,
     form: FormRequest,
     body: &mut Received<'_>,

@@ -1,6 +1,7 @@
 //! Listings, and the page for browsers that shows one: from a request to its target, and from the store to the text,
 //! which is written where that keeps no reactor busy.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -9,7 +10,9 @@ use hyper::header::{CACHE_CONTROL, CONTENT_ENCODING, HeaderValue, LINK, LOCATION
 use hyper::http::request::Parts;
 use sha2::{Digest as _, Sha256};
 
+use crate::access::Right;
 use crate::http::auth::credentials::{AuthMethod, Principal};
+use crate::http::body::request::Received;
 use crate::http::body::response::Body;
 use crate::http::head::accept::takes_gzip;
 use crate::http::head::query::{Parameters, QueryFields};
@@ -21,11 +24,11 @@ use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::Kind;
 use crate::http::request::{RequestContext, Service};
 use crate::http::response::{Reply, empty, plain};
-use crate::http::service::operation::Operation;
 use crate::http::ui::frame::tag;
 use crate::http::ui::{self, PageRights};
 use crate::http::values::conditional::preconditions;
 use crate::http::values::get::GetOptions;
+use crate::http::verb::{Performing, Verb};
 use crate::store::{Error, Key, Listing, Page, Prefixes, Store};
 
 /// The challenge with which a browser forgets a password: it names a scheme that browsers neither answer nor ask for.
@@ -39,12 +42,12 @@ const SIGNED_OUT: Refusal = Refusal::new(
 const WRITTEN_AT_ONCE: usize = 50;
 
 /// The listing of the keys in `folder` that the query asks for. HTML is the page for clients that prefer it, as
-/// browsers do, and an index of links for others.
+/// browsers do, and an index of links for others; it has one address.
 pub fn list_request(
     head: &Parts,
     query: &QueryFields<'_>,
     folder: String,
-) -> Result<Operation<'static>, Refusal> {
+) -> Result<Result<Box<dyn Verb>, Redirect>, Refusal> {
     let by_person = ui::is_preferred(&head.headers);
     let query = Query::of(query)?;
     let preferred = || ListFormat::preferred(&head.headers, query.usual_format());
@@ -52,11 +55,11 @@ pub fn list_request(
     let has_other_address = depth(head.uri.path()) != folder.matches('/').count();
     if format == ListFormat::Html && has_other_address {
         // A `/` of the address is encoded. The links of HTML are relative, so it has one address, in which none is.
-        return Ok(Operation::Redirect(address(head, &folder)));
+        return Ok(Err(Redirect(address(head, &folder))));
     }
     let mut target = ListTarget::new(folder, query, format);
     if format == ListFormat::Html && by_person {
-        return Ok(Operation::Ui(Box::new(UiRequest {
+        return Ok(Ok(Box::new(UiRequest {
             target,
             preconditions: preconditions(&head.headers),
             takes_gzip: takes_gzip(&head.headers),
@@ -65,7 +68,7 @@ pub fn list_request(
     // With the parameters of the next page, JSON would be the usual format.
     target.names_format |= format == ListFormat::Html;
     target.preconditions = preconditions(&head.headers);
-    Ok(Operation::List(Box::new(target)))
+    Ok(Ok(Box::new(target)))
 }
 
 /// The address of the `folder` of a request, relative to that of the request, with its query.
@@ -90,8 +93,8 @@ const OF_SESSION: &Parameters = &Parameters {
     hint: "it has sign-in and sign-out, and those of a listing",
 };
 
-/// The operation of a link by which a person signs in or out.
-pub fn session(query: &QueryFields<'_>) -> Result<Option<Operation<'static>>, Refusal> {
+/// What is asked for by a link by which a person signs in or out.
+pub fn session(query: &QueryFields<'_>) -> Result<Option<SignIn>, Refusal> {
     query.check(OF_SESSION, &[])?;
     if query.has("sign-out") {
         return Err(SIGNED_OUT);
@@ -100,12 +103,78 @@ pub fn session(query: &QueryFields<'_>) -> Result<Option<Operation<'static>>, Re
         // A name of no folder leads to the root.
         let is_folder = folder.ends_with('/') && Key::new(format!("{folder}k")).is_ok();
         let folder = if is_folder { folder } else { "" };
-        Operation::SignIn(format!("./{}", encoded(folder)))
+        SignIn(format!("./{}", encoded(folder)))
     }))
 }
 
+/// Leads the client to the page for browsers, at this address.
+pub struct Redirect(pub String);
+
+/// Has the client sign in, and leads it to this address.
+pub struct SignIn(String);
+
+impl Verb for Redirect {
+    fn permit(&mut self, _client: &Principal) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn perform<'r>(
+        self: Box<Self>,
+        _request: &'r RequestContext,
+        _body: &'r mut Received<'_>,
+    ) -> Performing<'r> {
+        Box::pin(ready(Ok(redirect(self.0))))
+    }
+}
+
+impl Verb for SignIn {
+    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
+        // The refusal of an anonymous client asks it to authenticate, whatever the right.
+        if client.subject.is_anonymous {
+            return Err(client.deny(Right::List));
+        }
+        Ok(())
+    }
+
+    fn perform<'r>(
+        self: Box<Self>,
+        _request: &'r RequestContext,
+        _body: &'r mut Received<'_>,
+    ) -> Performing<'r> {
+        Box::pin(ready(Ok(redirect(self.0))))
+    }
+}
+
+impl Verb for ListTarget {
+    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
+        client.permit_list(&mut self.page)
+    }
+
+    fn perform<'r>(
+        self: Box<Self>,
+        request: &'r RequestContext,
+        _body: &'r mut Received<'_>,
+    ) -> Performing<'r> {
+        Box::pin(list(&request.service, *self))
+    }
+}
+
+impl Verb for UiRequest {
+    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
+        client.permit_list(&mut self.target.page)
+    }
+
+    fn perform<'r>(
+        self: Box<Self>,
+        request: &'r RequestContext,
+        _body: &'r mut Received<'_>,
+    ) -> Performing<'r> {
+        Box::pin(ui_page(request, *self))
+    }
+}
+
 /// The page of a listing that `target` names.
-pub async fn list(service: &Service, mut target: ListTarget) -> Result<Reply, Refusal> {
+async fn list(service: &Service, mut target: ListTarget) -> Result<Reply, Refusal> {
     let Service { store, reactor, .. } = service;
     let listing = store.list(*reactor, target.page.clone()).await?;
     let (next, format) = (target.next_link(&listing), target.format);
@@ -175,7 +244,7 @@ pub fn redirect(to: String) -> Reply {
 }
 
 /// The page for browsers, as the client may use it.
-pub async fn ui_page(request: &RequestContext, asked: UiRequest) -> Result<Reply, Refusal> {
+async fn ui_page(request: &RequestContext, asked: UiRequest) -> Result<Reply, Refusal> {
     let service = &*request.service;
     let principal = request.principal();
     let subject = principal.map(|principal| &*principal.subject);

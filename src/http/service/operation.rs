@@ -5,21 +5,18 @@
 
 use hyper::header::HeaderValue;
 
-use crate::http::admin::{MetricsFormat, Page};
-use crate::http::archives::{ArchiveRequest, UnpackRequest};
-use crate::http::forms::FormRequest;
-use crate::http::listing::{ListTarget, UiRequest};
+use crate::access::Right;
+use crate::http::auth::credentials::Principal;
+use crate::http::refusal::Refusal;
 use crate::http::service_config::ServiceConfig;
-use crate::http::share::ShareRequest;
-use crate::http::uploads::{UPLOAD_METHODS, UploadCreation, UploadRequest};
+use crate::http::uploads::UPLOAD_METHODS;
 use crate::http::values::get::GetOptions;
-use crate::http::values::moves::{FolderMove, MoveRequest};
 use crate::http::values::put::PutOptions;
+use crate::http::verb::Verb;
 use crate::http::watch::request::WatchRequest;
-use crate::store::{Key, Preconditions, UploadId};
+use crate::store::Key;
 
 /// The operation that a request asks for.
-#[derive(Debug)]
 pub enum Operation<'a> {
     /// Answer the value; HEAD is the same, whose body hyper leaves out.
     Get {
@@ -34,54 +31,10 @@ pub enum Operation<'a> {
         len: Option<u64>,
         options: Box<PutOptions>,
     },
-    /// Store the body as the first part of a value that may come in several requests.
-    CreateUpload {
-        key: Key<'static>,
-        options: Box<PutOptions>,
-        creation: Box<UploadCreation>,
-    },
-    /// Store the files of the form in the body.
-    Form(Box<FormRequest>),
-    Delete {
-        key: Key<'static>,
-        preconditions: Option<Preconditions>,
-    },
-    /// Move or copy a value to another key.
-    Move(Box<MoveRequest>),
-    /// Give a folder, with all that is below it, another name.
-    MoveFolder(Box<FolderMove>),
-    /// Copy each value below a folder.
-    CopyFolder(Box<FolderMove>),
-    /// Make the folder of this name, to stay without a value.
-    MakeFolder(Key<'static>),
-    /// Remove the folder of this name with all that is below it, if it `is_deep`.
-    RemoveFolder {
-        folder: Key<'static>,
-        is_deep: bool,
-    },
-    List(Box<ListTarget>),
-    /// Answer what is asked of a site.
-    Site(Box<SiteRequest>),
-    /// Answer all values below a folder as one archive.
-    Archive(Box<ArchiveRequest>),
-    /// Store the members of the archive in the body.
-    Unpack(Box<UnpackRequest>),
-    /// Answer a signed link to a value.
-    Share(Box<ShareRequest>),
-    /// Answer the page for browsers.
-    Ui(Box<UiRequest>),
-    /// Have the client sign in, and lead it to this address.
-    SignIn(String),
-    /// Lead the client to the page for browsers, at this address.
-    Redirect(String),
-    /// Answer the methods of a target.
-    Options(OptionsRequest),
-    /// A request to an upload resource.
-    Upload(UploadId, UploadRequest),
-    /// Answer one of the server's own pages.
-    Page(Page, MetricsFormat),
-    /// Answer the feed of changes.
+    /// Answer the feed of changes, which takes the connection.
     Watch(WatchRequest),
+    /// All else.
+    Other(Box<dyn Verb>),
 }
 
 /// An OPTIONS request.
@@ -130,61 +83,31 @@ impl Target {
     }
 }
 
-/// A GET of a site.
-#[derive(Debug)]
-pub struct SiteRequest {
-    /// The plain address of the key, relative to that of the request, if a `/` is encoded in this one.
-    pub plain: Option<String>,
-    pub key: Key<'static>,
-    pub options: GetOptions,
-    /// The codings of siblings that the client prefers to none, as places among all, the best first.
-    pub codings: Vec<usize>,
-    pub otherwise: Otherwise,
-}
-
-/// What is answered in place of a value of a site that is not there.
-#[derive(Debug)]
-pub enum Otherwise {
-    /// The value is an index: the listing of its folder.
-    Listing(Operation<'static>),
-    /// The folder of this name, at this address, if it has an index; or as for a browser.
-    Folder {
-        index: Option<Key<'static>>,
-        to: String,
-        by_browser: Option<usize>,
-    },
-}
-
 impl Operation<'_> {
+    pub fn other(verb: impl Verb + 'static) -> Self {
+        Self::Other(Box::new(verb))
+    }
+
     /// True where it changes the store, or gives up an upload.
     pub fn changes(&self) -> bool {
         match self {
-            Self::Put { .. }
-            | Self::CreateUpload { .. }
-            | Self::Form(_)
-            | Self::Unpack(_)
-            | Self::Delete { .. }
-            | Self::Move(_)
-            | Self::MoveFolder(_)
-            | Self::CopyFolder(_)
-            | Self::MakeFolder(_) => true,
-            Self::RemoveFolder { is_deep, .. } => *is_deep,
-            Self::Upload(_, request) => !matches!(request, UploadRequest::Offset),
-            _ => false,
+            Self::Put { .. } => true,
+            Self::Other(verb) => verb.changes(),
+            Self::Get { .. } | Self::Watch(_) => false,
         }
     }
 
-    /// True where the body is of no use.
-    pub fn takes_no_body(&self) -> bool {
-        matches!(
-            self,
-            Self::Delete { .. }
-                | Self::Move(_)
-                | Self::MoveFolder(_)
-                | Self::CopyFolder(_)
-                | Self::MakeFolder(_)
-                | Self::RemoveFolder { .. }
-        )
+    /// Narrows it to what the `client` may do of it.
+    pub fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
+        match self {
+            Self::Get { key, .. } => client.need(Right::Read, key.as_str()),
+            Self::Put { key, options, len } => {
+                client.permit_put(key.as_str(), options)?;
+                client.limit(options, *len)
+            }
+            Self::Watch(request) => client.need_any(Right::Watch, &request.prefix),
+            Self::Other(verb) => verb.permit(client),
+        }
     }
 
     /// The operation with an owned key.
@@ -200,34 +123,8 @@ impl Operation<'_> {
                 by_browser,
             },
             Self::Put { key, len, options } => Operation::Put { key, len, options },
-            Self::CreateUpload {
-                key,
-                options,
-                creation,
-            } => Operation::CreateUpload {
-                key,
-                options,
-                creation,
-            },
-            Self::Form(request) => Operation::Form(request),
-            Self::Delete { key, preconditions } => Operation::Delete { key, preconditions },
-            Self::Move(request) => Operation::Move(request),
-            Self::MoveFolder(request) => Operation::MoveFolder(request),
-            Self::CopyFolder(request) => Operation::CopyFolder(request),
-            Self::MakeFolder(folder) => Operation::MakeFolder(folder),
-            Self::RemoveFolder { folder, is_deep } => Operation::RemoveFolder { folder, is_deep },
-            Self::List(target) => Operation::List(target),
-            Self::Site(request) => Operation::Site(request),
-            Self::Archive(request) => Operation::Archive(request),
-            Self::Unpack(request) => Operation::Unpack(request),
-            Self::Share(request) => Operation::Share(request),
-            Self::Ui(request) => Operation::Ui(request),
-            Self::SignIn(to) => Operation::SignIn(to),
-            Self::Redirect(to) => Operation::Redirect(to),
-            Self::Options(request) => Operation::Options(request),
-            Self::Upload(id, request) => Operation::Upload(id, request),
-            Self::Page(page, format) => Operation::Page(page, format),
             Self::Watch(request) => Operation::Watch(request),
+            Self::Other(verb) => Operation::Other(verb),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! later, once it has come. Knows no status.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use hyper::header::{
     ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, ALLOW, CONTENT_LENGTH,
@@ -13,9 +14,9 @@ use hyper::header::{
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode, Version};
 
-use crate::http::admin::{MetricsFormat, page};
+use crate::http::admin::{Admin, MetricsFormat, PageRequest, page};
 use crate::http::archives;
-use crate::http::auth::authorize::{is_open, link_kind};
+use crate::http::auth::authorize::link_kind;
 use crate::http::auth::credentials::{AuthCache, Principal, signed_link};
 use crate::http::auth::{CERTIFICATE_ENDED, Guard, Identified};
 use crate::http::body::request::RequestBody;
@@ -34,11 +35,13 @@ use crate::http::refusal::common::{
 use crate::http::refusal::kind::{Flag, Kind};
 use crate::http::request::ResponseContext;
 use crate::http::response::problem::ErrorForm;
+use crate::http::service::changes::Delete;
 use crate::http::service::operation::{Operation, OptionsRequest, Target};
 use crate::http::service_config::{Routes, ServiceConfig};
 use crate::http::share::{self, ShareRequest};
 use crate::http::sites::perform::get_below;
 use crate::http::ui;
+use crate::http::uploads::perform::{CreateUpload, UseUpload};
 use crate::http::uploads::{UploadCreation, UploadRequest, upload};
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::content_names::named_sha256;
@@ -69,6 +72,7 @@ pub struct RequestHead<'a> {
     pub client: Client,
     pub common: CommonHeaders<'a>,
     config: &'a ServiceConfig,
+    admin: &'a Arc<Admin>,
 }
 
 impl<'a> RequestHead<'a> {
@@ -77,6 +81,7 @@ impl<'a> RequestHead<'a> {
         body: &RequestBody,
         client: Client,
         config: &'a ServiceConfig,
+        admin: &'a Arc<Admin>,
     ) -> Self {
         Self {
             head,
@@ -86,6 +91,7 @@ impl<'a> RequestHead<'a> {
             client,
             common: CommonHeaders::of(head),
             config,
+            admin,
         }
     }
 
@@ -139,7 +145,8 @@ impl<'a> RequestHead<'a> {
         if !head.method.is_safe() && is_foreign() {
             return Err(common.unlisted().cross_site());
         }
-        let is_open = || is_open(page(self.path, config.routes), config.routes);
+        let page = || page(self.path, config.routes);
+        let is_open = || page().is_some_and(|page| page.is_open(config.routes));
         let Some(guard) = guard.filter(|_| !is_open()) else {
             return Ok(Identified::Known(None));
         };
@@ -169,7 +176,7 @@ impl<'a> RequestHead<'a> {
         context.principal = principal;
         let mut operation = self.operation()?;
         if let Some(principal) = &context.principal {
-            principal.permit(&mut operation)?;
+            operation.permit(principal)?;
         }
         Ok(operation)
     }
@@ -182,8 +189,15 @@ impl<'a> RequestHead<'a> {
         if let Some(page) = page(self.path, config.routes) {
             match head.method {
                 Method::GET | Method::HEAD => {
-                    let format = MetricsFormat::preferred(&head.headers);
-                    return Ok(Operation::Page(page, format));
+                    let (admin, format) = (
+                        Arc::clone(self.admin),
+                        MetricsFormat::preferred(&head.headers),
+                    );
+                    return Ok(Operation::other(PageRequest {
+                        admin,
+                        page,
+                        format,
+                    }));
                 }
                 Method::OPTIONS if !config.compat => return Ok(self.options(Target::Page)),
                 _ if !config.compat => {
@@ -210,7 +224,7 @@ impl<'a> RequestHead<'a> {
             Method::POST if !config.compat && self.query.resembles(share::PARAMETERS) => {
                 let key = self.changed_key()?.into_owned();
                 let request = ShareRequest::of(head, &self.query, key, self.client, config)?;
-                Ok(Operation::Share(Box::new(request)))
+                Ok(Operation::other(request))
             }
             // Clients that only know resumable uploads create them by POST.
             Method::POST if self.common.resumable && config.resumes() => self.put(),
@@ -223,7 +237,7 @@ impl<'a> RequestHead<'a> {
                 }
                 self.refuses_if()?;
                 let preconditions = preconditions_of_write(&head.headers);
-                Ok(Operation::Delete { key, preconditions })
+                Ok(Operation::other(Delete { key, preconditions }))
             }
             Method::OPTIONS if !config.compat => Ok(self.options(self.target())),
             _ => self.extension(),
@@ -269,7 +283,7 @@ impl<'a> RequestHead<'a> {
     fn options(&self, target: Target) -> Operation<'static> {
         let headers = &self.head.headers;
         let fields = headers.get(ACCESS_CONTROL_REQUEST_HEADERS);
-        Operation::Options(OptionsRequest {
+        Operation::other(OptionsRequest {
             is_preflight: headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD),
             fields: fields.cloned().map(Box::new),
             target,
@@ -286,7 +300,7 @@ impl<'a> RequestHead<'a> {
                 self.needs_length()?;
                 self.refuses_if()?;
                 let request = FormRequest::of(head, ui::is_preferred(&head.headers))?;
-                Ok(Operation::Form(Box::new(request.ok_or(NO_FORM)?)))
+                Ok(Operation::other(request.ok_or(NO_FORM)?))
             }
             _ => Err(no_page_method(Target::Forms.methods(config))),
         }
@@ -303,7 +317,7 @@ impl<'a> RequestHead<'a> {
             self.refuses_if()?;
         }
         let request = UploadRequest::of(&head.method, &head.headers, self.len)?;
-        Ok(Operation::Upload(id?, request))
+        Ok(Operation::other(UseUpload(id?, request)))
     }
 
     /// An HTTP/1.0 body without a length would end with the connection, as a cut-off one does.
@@ -332,9 +346,9 @@ impl<'a> RequestHead<'a> {
         match self.path {
             "/" if config.compat => Err(NO_SUCH_PATH),
             "/" if config.authorizes
-                && let Some(operation) = session(&self.query)? =>
+                && let Some(sign_in) = session(&self.query)? =>
             {
-                Ok(operation)
+                Ok(Operation::other(sign_in))
             }
             "/" => self.below(""),
             path => {
@@ -346,9 +360,9 @@ impl<'a> RequestHead<'a> {
                 let key = self.key()?;
                 let by_browser = (common.by_browser && !config.compat).then(|| depth(path));
                 if !config.sites.is_empty()
-                    && let Some(operation) = get_below(head, &key, by_browser, config)
+                    && let Some(asked) = get_below(head, &key, by_browser, config)
                 {
-                    return Ok(operation);
+                    return Ok(Operation::other(asked));
                 }
                 let has_options = common.has_read_conditions
                     || (config.compress && common.codings_accepted)
@@ -422,11 +436,11 @@ impl<'a> RequestHead<'a> {
         }
         let key = key.into_owned();
         Ok(match creation {
-            Some(creation) => Operation::CreateUpload {
+            Some(creation) => Operation::other(CreateUpload {
                 key,
                 options,
-                creation,
-            },
+                creation: *creation,
+            }),
             None => Operation::Put { key, len, options },
         })
     }

@@ -1,6 +1,8 @@
 //! What all responses have: the fields beside those of the feature that answers, among them what pages of other origins
 //! may do (CORS, the Fetch standard); and the response to OPTIONS.
 
+use std::future::ready;
+
 use hyper::body::Body as _;
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -9,10 +11,13 @@ use hyper::header::{
 };
 use hyper::{Response, StatusCode};
 
+use crate::http::auth::credentials::Principal;
+use crate::http::body::request::Received;
 use crate::http::body::response::Body;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::TOO_LARGE;
 use crate::http::refusal::failures::NAME_TAKEN;
+use crate::http::request::RequestContext;
 use crate::http::request::ResponseContext;
 use crate::http::response::problem::refuse;
 use crate::http::response::{Reply, empty};
@@ -20,6 +25,7 @@ use crate::http::service::operation::{OptionsRequest, Target};
 use crate::http::service_config::ServiceConfig;
 use crate::http::uploads;
 use crate::http::values::fields::mark_private;
+use crate::http::verb::{Performing, Verb};
 
 /// The response to a request, by what came of it.
 pub fn render(
@@ -65,9 +71,25 @@ fn refused(refusal: &Refusal, context: &ResponseContext, config: &ServiceConfig)
 const EXPOSED: &str = "etag, last-modified, content-encoding, content-disposition, content-range, accept-ranges, x-delete-at, repr-digest, link, retry-after, x-request-id, \
     server-timing, location, upload-complete, upload-offset, upload-length, upload-limit";
 
+impl Verb for OptionsRequest {
+    fn permit(&mut self, _client: &Principal) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn perform<'r>(
+        self: Box<Self>,
+        request: &'r RequestContext,
+        _body: &'r mut Received<'_>,
+    ) -> Performing<'r> {
+        let has_origin = request.context.origin.is_some();
+        let reply = options(*self, has_origin, &request.service.config);
+        Box::pin(ready(Ok(reply)))
+    }
+}
+
 /// The response to OPTIONS: the methods of a target and, to a preflight request, that a page of an allowed origin may
 /// use them with the fields that it asks for, whatever they are: each request is checked when it arrives.
-pub fn options(request: OptionsRequest, has_origin: bool, config: &ServiceConfig) -> Reply {
+fn options(request: OptionsRequest, has_origin: bool, config: &ServiceConfig) -> Reply {
     Reply::from(empty(StatusCode::NO_CONTENT)).with(|headers| {
         let methods = HeaderValue::from_static(request.target.methods(config));
         if request.target == Target::Upload {

@@ -4,6 +4,7 @@
 //! allows and its client's subject counts. One who has only a link gets none: a link is no credential of a POST. No
 //! secret leaves the policy.
 
+use std::future::ready;
 use std::time::{Duration, SystemTime};
 
 use hyper::StatusCode;
@@ -11,15 +12,32 @@ use hyper::StatusCode;
 use crate::access::{LinkKind, LinkTerms, Policy, Subject};
 use crate::http::audit::AuditEvent;
 use crate::http::auth::credentials::{Principal, SignedLink};
+use crate::http::body::request::Received;
 use crate::http::head::query::QueryFields;
 use crate::http::head::syntax::encoded;
 use crate::http::refusal::Refusal;
+use crate::http::request::RequestContext;
 use crate::http::response::{Reply, TEXT, unstored};
 use crate::http::share::{NOT_COUNTED, NOT_OFFERED, ShareRequest, lasts, too_long};
+use crate::http::verb::{Performing, Verb};
 use crate::store::second;
 
+impl Verb for ShareRequest {
+    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
+        client.permit_share(self.key.as_str())
+    }
+
+    fn perform<'r>(
+        self: Box<Self>,
+        request: &'r RequestContext,
+        _body: &'r mut Received<'_>,
+    ) -> Performing<'r> {
+        Box::pin(ready(sign(request.principal(), &self)))
+    }
+}
+
 /// Makes the link that was `asked` for by the client `principal`, if it has the rights to it.
-pub fn sign(principal: Option<&Principal>, asked: &ShareRequest) -> Result<Reply, Refusal> {
+fn sign(principal: Option<&Principal>, asked: &ShareRequest) -> Result<Reply, Refusal> {
     let principal = principal.ok_or(NOT_OFFERED)?;
     let (policy, now) = (principal.access.policy(), SystemTime::now());
     // The rules may be others than before a check of its password.

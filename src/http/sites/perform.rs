@@ -4,35 +4,81 @@
 
 use hyper::http::request::Parts;
 
+use crate::access::Right;
+use crate::http::auth::credentials::Principal;
+use crate::http::body::request::Received;
 use crate::http::head::accept::codings;
 use crate::http::head::query::QueryFields;
 use crate::http::head::syntax::depth;
-use crate::http::listing::perform::{address, folder_of, list, opens_folder, redirect, ui_page};
+use crate::http::listing::perform::{address, folder_of, opens_folder, redirect};
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::NO_SUCH_KEY;
 use crate::http::request::RequestContext;
 use crate::http::response::Reply;
-use crate::http::service::operation::{Operation, Otherwise, SiteRequest};
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::get::GetOptions;
 use crate::http::values::get::{GetOutcome, get};
 use crate::http::values::siblings::CODINGS;
+use crate::http::verb::{Performing, Verb};
 use crate::store::{Key, Purpose};
+
+/// A GET of a site.
+pub struct SiteRequest {
+    /// The plain address of the key, relative to that of the request, if a `/` is encoded in this one.
+    pub plain: Option<String>,
+    pub key: Key<'static>,
+    pub options: GetOptions,
+    /// The codings of siblings that the client prefers to none, as places among all, the best first.
+    pub codings: Vec<usize>,
+    pub otherwise: Otherwise,
+}
+
+/// What is answered in place of a value of a site that is not there.
+pub enum Otherwise {
+    /// The value is an index: the listing of its folder.
+    Listing(Box<dyn Verb>),
+    /// The folder of this name, at this address, if it has an index; or as for a browser.
+    Folder {
+        index: Option<Key<'static>>,
+        to: String,
+        by_browser: Option<usize>,
+    },
+}
+
+impl Verb for SiteRequest {
+    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
+        match &mut self.otherwise {
+            // To one who may read the index, the listing is permitted where there is none.
+            Otherwise::Listing(listing) if !client.may_read(self.key.as_str()) => {
+                listing.permit(client)
+            }
+            _ => client.need(Right::Read, self.key.as_str()),
+        }
+    }
+
+    fn perform<'r>(
+        self: Box<Self>,
+        request: &'r RequestContext,
+        body: &'r mut Received<'_>,
+    ) -> Performing<'r> {
+        Box::pin(site(request, *self, body))
+    }
+}
 
 /// The operation of a request for a folder: its index, if it is in a site and not asked for its `listing`.
 pub fn index_or(
-    listing: Operation<'static>,
+    listing: Box<dyn Verb>,
     head: &Parts,
     query: &QueryFields<'_>,
     folder: &str,
     config: &ServiceConfig,
-) -> Operation<'static> {
+) -> Box<dyn Verb> {
     let index = config.sites.of(folder);
     let index = index.and_then(|site| Key::new(format!("{folder}{}", site.index)).ok());
     match index {
-        Some(key) if opens_folder(head, query) && !matches!(listing, Operation::Redirect(_)) => {
+        Some(key) if opens_folder(head, query) => {
             let otherwise = Otherwise::Listing(listing);
-            Operation::Site(Box::new(asked(head, key, otherwise, config)))
+            Box::new(asked(head, key, otherwise, config))
         }
         _ => listing,
     }
@@ -44,7 +90,7 @@ pub fn get_below(
     key: &Key<'_>,
     by_browser: Option<usize>,
     config: &ServiceConfig,
-) -> Option<Operation<'static>> {
+) -> Option<SiteRequest> {
     let site = config.sites.below(key.as_str())?;
     let folder = format!("{}/", key.as_str());
     let otherwise = Otherwise::Folder {
@@ -53,10 +99,10 @@ pub fn get_below(
         by_browser,
     };
     let has_other_address = depth(head.uri.path()) != key.as_str().matches('/').count();
-    Some(Operation::Site(Box::new(SiteRequest {
+    Some(SiteRequest {
         plain: has_other_address.then(|| address(head, key.as_str())),
         ..asked(head, key.clone().into_owned(), otherwise, config)
-    })))
+    })
 }
 
 fn asked(
@@ -75,7 +121,11 @@ fn asked(
 }
 
 /// Answers the value that is asked for, or what is in its place.
-pub async fn site(request: &RequestContext, asked: SiteRequest) -> Result<Reply, Refusal> {
+async fn site(
+    request: &RequestContext,
+    asked: SiteRequest,
+    body: &mut Received<'_>,
+) -> Result<Reply, Refusal> {
     let service = &*request.service;
     let is_index = matches!(asked.otherwise, Otherwise::Listing(_));
     if !is_index || request.may_read(&asked.key) {
@@ -100,13 +150,9 @@ pub async fn site(request: &RequestContext, asked: SiteRequest) -> Result<Reply,
     match asked.otherwise {
         Otherwise::Listing(mut listing) => {
             if let Some(principal) = request.principal() {
-                principal.permit(&mut listing)?;
+                listing.permit(principal)?;
             }
-            match listing {
-                Operation::List(target) => list(service, *target).await,
-                Operation::Ui(asked) => ui_page(request, *asked).await,
-                _ => Err(NO_SUCH_KEY),
-            }
+            listing.perform(request, body).await
         }
         Otherwise::Folder {
             index,

@@ -8,6 +8,7 @@ use hyper::StatusCode;
 
 use crate::access::Right;
 use crate::http::audit::AuditEvent;
+use crate::http::auth::credentials::Principal;
 use crate::http::body::request::Received;
 use crate::http::head::path::path_of;
 use crate::http::refusal::Refusal;
@@ -24,6 +25,7 @@ use crate::http::uploads::{
 use crate::http::values::content_names::named_sha256;
 use crate::http::values::put::{PutOptions, compare, count_upload, permit_now, put, verify};
 use crate::http::values::representation::{describe_stored, stored};
+use crate::http::verb::{Performing, Verb};
 use crate::store::{self, Digests, Error, Key, Resumable, UploadId, check};
 
 const COMPLETE: &Kind = &Kind::new(StatusCode::CONFLICT, "upload-complete");
@@ -34,8 +36,65 @@ const MISMATCHING_OFFSET: &Kind = &Kind::new(
     "https://iana.org/assignments/http-problem-types#mismatching-upload-offset",
 );
 
+/// A PUT whose body is the first part of a value that may come in several requests.
+pub struct CreateUpload {
+    pub key: Key<'static>,
+    pub options: Box<PutOptions>,
+    pub creation: UploadCreation,
+}
+
+impl Verb for CreateUpload {
+    fn changes(&self) -> bool {
+        true
+    }
+
+    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
+        client.permit_upload(self.key.as_str(), &mut self.options)
+    }
+
+    fn perform<'r>(
+        self: Box<Self>,
+        request: &'r RequestContext,
+        body: &'r mut Received<'_>,
+    ) -> Performing<'r> {
+        let Self {
+            key,
+            options,
+            creation,
+        } = *self;
+        Box::pin(async move {
+            let existing = options.existing;
+            let created = create_upload(request, key, creation, options, body).await;
+            request.narrowed(existing, created)
+        })
+    }
+}
+
+/// A request to an upload resource.
+pub struct UseUpload(pub UploadId, pub UploadRequest);
+
+impl Verb for UseUpload {
+    fn changes(&self) -> bool {
+        !matches!(self.1, UploadRequest::Offset)
+    }
+
+    fn permit(&mut self, _client: &Principal) -> Result<(), Refusal> {
+        // The key of the upload is looked at when it is known.
+        Ok(())
+    }
+
+    fn perform<'r>(
+        self: Box<Self>,
+        request: &'r RequestContext,
+        body: &'r mut Received<'_>,
+    ) -> Performing<'r> {
+        let Self(id, asked) = *self;
+        Box::pin(use_upload(request, id, asked, body))
+    }
+}
+
 /// Performs a PUT that creates an upload.
-pub async fn create_upload(
+async fn create_upload(
     request: &RequestContext,
     key: Key<'static>,
     creation: UploadCreation,
@@ -85,7 +144,7 @@ pub async fn create_upload(
 }
 
 /// Performs a request to an upload resource.
-pub async fn use_upload(
+async fn use_upload(
     request: &RequestContext,
     id: UploadId,
     asked: UploadRequest,

@@ -37,6 +37,13 @@ pub struct MoveRequest {
     pub may_tell: bool,
 }
 
+/// What is to be moved or copied.
+#[derive(Debug)]
+pub enum Relocating {
+    Value(Box<MoveRequest>),
+    Folder(FolderMove),
+}
+
 /// A MOVE or COPY of a folder.
 #[derive(Debug)]
 pub struct FolderMove {

@@ -6,6 +6,7 @@ use super::RequestHead;
 use crate::http::archives::{
     self, ArchiveFormat, ArchiveRequest, UnpackRequest, selected, takes_no,
 };
+use crate::http::folders::{CopyFolder, MakeFolder, MoveFolder, RemoveFolder};
 use crate::http::head::path::{check_depth, folder};
 use crate::http::listing::perform::list_request;
 use crate::http::listing::{self, ListFormat, ListTarget, Query};
@@ -15,6 +16,7 @@ use crate::http::refusal::kind::{Flag, Kind};
 use crate::http::service::operation::Operation;
 use crate::http::sites::perform::index_or;
 use crate::http::values::conditional::preconditions_of_write;
+use crate::http::values::moves::Relocating;
 use crate::http::values::moves::request::{OF_FOLDER, is_deep, relocation};
 use crate::store::{Error, Key, WriteCondition};
 
@@ -36,17 +38,15 @@ impl<'a> RequestHead<'a> {
                 page: target.page,
                 selected: selected(&self.query, folder)?,
             };
-            return Ok(Operation::Archive(Box::new(request)));
+            return Ok(Operation::other(request));
         }
         self.query.check(of_listing, &[of_archive])?;
-        let listing = list_request(self.head, &self.query, folder.to_owned())?;
-        Ok(index_or(
-            listing,
-            self.head,
-            &self.query,
-            folder,
-            self.config,
-        ))
+        let listing = match list_request(self.head, &self.query, folder.to_owned())? {
+            Ok(listing) => listing,
+            Err(redirect) => return Ok(Operation::other(redirect)),
+        };
+        let asked = index_or(listing, self.head, &self.query, folder, self.config);
+        Ok(Operation::Other(asked))
     }
 
     /// A PUT to an address that is of no key, for the reason `why`: an archive that is unpacked into a folder, if it
@@ -75,7 +75,7 @@ impl<'a> RequestHead<'a> {
             return Err(takes_no("Upload-Complete"));
         }
         let request = UnpackRequest::of(format, folder, &head.headers)?;
-        Ok(Operation::Unpack(Box::new(request)))
+        Ok(Operation::other(request))
     }
 
     /// A method of RFC 4918.
@@ -92,7 +92,12 @@ impl<'a> RequestHead<'a> {
             return Err(READ_ONLY);
         }
         self.refuses_if()?;
-        relocation(head, &self.query, is_copy, self.client, config)
+        let asked = relocation(head, &self.query, is_copy, self.client, config)?;
+        Ok(match asked {
+            Relocating::Value(asked) => Operation::Other(asked),
+            Relocating::Folder(asked) if is_copy => Operation::other(CopyFolder(asked)),
+            Relocating::Folder(asked) => Operation::other(MoveFolder(asked)),
+        })
     }
 
     /// True where the path is that of a folder.
@@ -126,7 +131,7 @@ impl<'a> RequestHead<'a> {
         }
         let below = Key::new(format!("{folder}/k"))?;
         check_depth(&below, self.config.limits.max_key_depth)?;
-        Ok(Operation::MakeFolder(folder))
+        Ok(Operation::other(MakeFolder(folder)))
     }
 
     pub(super) fn remove_folder(&self) -> Result<Operation<'a>, Refusal> {
@@ -137,6 +142,6 @@ impl<'a> RequestHead<'a> {
             return Err(FOLDER_PRECONDITION);
         }
         let is_deep = is_deep(headers)?.unwrap_or(false);
-        Ok(Operation::RemoveFolder { folder, is_deep })
+        Ok(Operation::other(RemoveFolder { folder, is_deep }))
     }
 }

@@ -16,12 +16,11 @@ use crate::http::head::query::{Parameters, QueryFields};
 use crate::http::head::syntax::only;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{BAD_KEY, FOLDER_PRECONDITION, NO_SUCH_PATH};
-use crate::http::service::operation::Operation;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::content_names::named_sha256;
 use crate::http::values::moves::{
-    FIELD, FolderMove, MoveRequest, SAME, WITHIN, elsewhere, mixed, no_destination,
+    FIELD, FolderMove, MoveRequest, Relocating, SAME, WITHIN, elsewhere, mixed, no_destination,
 };
 use crate::http::values::put::PutOptions;
 use crate::store::{DELETE_AFTER, DELETE_AT, Key, Preconditions};
@@ -97,14 +96,14 @@ impl MoveRequest {
     }
 }
 
-/// The operation that a MOVE or COPY with this `head` asks for.
+/// What a MOVE or COPY with this `head` asks for.
 pub fn relocation(
     head: &Parts,
     query: &QueryFields<'_>,
     is_copy: bool,
     client: Client,
     config: &ServiceConfig,
-) -> Result<Operation<'static>, Refusal> {
+) -> Result<Relocating, Refusal> {
     if let Some(name) = NOT_TAKEN
         .into_iter()
         .find(|name| head.headers.contains_key(*name))
@@ -123,18 +122,14 @@ pub fn relocation(
             let to = key(to, false).map_err(of_destination)?;
             let from = key(from, false).map_err(|why| of_no_key(why, from))?;
             let request = MoveRequest::of_value(head, (from, to), is_copy, config)?;
-            Ok(Operation::Move(Box::new(request)))
+            Ok(Relocating::Value(Box::new(request)))
         }
         (to, from) => {
             let (to, from) = (to.map_err(of_destination)?, from?);
             query.check_all(OF_FOLDER)?;
             let (from, to) = (from.unwrap_or_default(), to.unwrap_or_default());
-            let asked = Box::new(FolderMove::of(&head.headers, &from, &to)?);
-            Ok(if is_copy {
-                Operation::CopyFolder(asked)
-            } else {
-                Operation::MoveFolder(asked)
-            })
+            let asked = FolderMove::of(&head.headers, &from, &to)?;
+            Ok(Relocating::Folder(asked))
         }
     }
 }

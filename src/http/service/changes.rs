@@ -1,0 +1,99 @@
+//! DELETE, MOVE and COPY of a value, where a folder may have its name.
+
+use hyper::StatusCode;
+
+use crate::access::Right;
+use crate::http::auth::credentials::Principal;
+use crate::http::body::request::Received;
+use crate::http::listing::perform::folder_of;
+use crate::http::refusal::Refusal;
+use crate::http::refusal::common::NO_SUCH_KEY;
+use crate::http::request::RequestContext;
+use crate::http::response::{Reply, empty};
+use crate::http::values::moves::MoveRequest;
+use crate::http::values::moves::perform::relocate;
+use crate::http::verb::{BodyUse, Performing, Verb};
+use crate::store::{Error, Key, Preconditions, Purpose};
+
+/// Removes a value.
+pub struct Delete {
+    pub key: Key<'static>,
+    pub preconditions: Option<Preconditions>,
+}
+
+impl Verb for Delete {
+    fn changes(&self) -> bool {
+        true
+    }
+
+    fn body(&self) -> BodyUse {
+        BodyUse::Ignored
+    }
+
+    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
+        client.need(Right::Delete, self.key.as_str())?;
+        match self.preconditions {
+            // A condition reveals the state of the value.
+            Some(_) => client.need(Right::Read, self.key.as_str()),
+            None => Ok(()),
+        }
+    }
+
+    fn perform<'r>(
+        self: Box<Self>,
+        request: &'r RequestContext,
+        _body: &'r mut Received<'_>,
+    ) -> Performing<'r> {
+        let Self { key, preconditions } = *self;
+        Box::pin(async move {
+            let (service, name) = (&*request.service, key.clone());
+            let deleted = service.store.delete(service.reactor, key, preconditions);
+            if deleted.await? {
+                return Ok(Reply::from(empty(StatusCode::OK)).changed());
+            }
+            without_value(request, name).await
+        })
+    }
+}
+
+impl Verb for MoveRequest {
+    fn changes(&self) -> bool {
+        true
+    }
+
+    fn body(&self) -> BodyUse {
+        BodyUse::Ignored
+    }
+
+    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
+        client.permit_move(self)
+    }
+
+    fn perform<'r>(
+        self: Box<Self>,
+        request: &'r RequestContext,
+        _body: &'r mut Received<'_>,
+    ) -> Performing<'r> {
+        Box::pin(async move {
+            let name = self.from.clone();
+            match relocate(request, *self, Purpose::Use).await? {
+                None => without_value(request, name).await,
+                Some(relocated) => Ok(relocated.into()),
+            }
+        })
+    }
+}
+
+/// What is answered to a DELETE, MOVE or COPY of `key`, which has no value. Clients of `WebDAV` leave out the `/` of a
+/// folder and take 404 for gone already, so a folder that the client may see is named.
+async fn without_value(request: &RequestContext, key: Key<'static>) -> Result<Reply, Refusal> {
+    let service = &*request.service;
+    if !service.config.compat
+        && service.store.has_folder(&key).await?
+        && folder_of(request, &key, 0, None).await?.is_some()
+    {
+        let why = "a folder, whose path ends with '/', has this name";
+        return Err(Error::Occupied(why.to_owned()).into());
+    }
+    Err(NO_SUCH_KEY)
+}

@@ -1,0 +1,49 @@
+//! What a request asks for beside GET, HEAD and PUT of a value: a value of its feature, which says what it needs and
+//! does it. An operation is added by a folder with its verb, and the line of the parser that makes it.
+//!
+//! Knows no feature.
+
+use std::pin::Pin;
+
+use crate::http::auth::credentials::Principal;
+use crate::http::body::request::Received;
+use crate::http::refusal::Refusal;
+use crate::http::request::RequestContext;
+use crate::http::response::Reply;
+
+/// The performing of a verb, until its reply is known.
+pub type Performing<'r> = Pin<Box<dyn Future<Output = Result<Reply, Refusal>> + 'r>>;
+
+/// The use of a request's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyUse {
+    /// None: a short one is passed over.
+    Ignored,
+    /// None, and there may be none.
+    Refused,
+    /// At most that of one value is received.
+    Value,
+    /// Each value in it is held to the limit, not their sum.
+    Values,
+}
+
+/// An operation of a feature.
+pub trait Verb {
+    /// True where it changes the store, or gives up an upload.
+    fn changes(&self) -> bool {
+        false
+    }
+
+    fn body(&self) -> BodyUse {
+        BodyUse::Value
+    }
+
+    /// Narrows it to what the client may do of it.
+    fn permit(&mut self, client: &Principal) -> Result<(), Refusal>;
+
+    fn perform<'r>(
+        self: Box<Self>,
+        request: &'r RequestContext,
+        body: &'r mut Received<'_>,
+    ) -> Performing<'r>;
+}
