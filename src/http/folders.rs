@@ -5,11 +5,16 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 
 use futures_util::future::join_all;
+use hyper::StatusCode;
+use serde::Serialize;
 
+use crate::http::audit::AuditEvent;
 use crate::http::auth::credentials::Principal;
-use crate::http::head::path::check_depth;
-use crate::http::refusal::{FolderWork, Refusal};
-use crate::http::response::outcome::{CopiedFolder, Outcome};
+use crate::http::head::path::{check_depth, path_of};
+use crate::http::refusal::common::NO_SUCH_FOLDER;
+use crate::http::refusal::kind::Kind;
+use crate::http::refusal::{Done, Refusal, Work};
+use crate::http::response::{JSON, Reply, empty, unstored};
 use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::{FolderMove, MoveRequest};
 use crate::http::service_config::ServiceConfig;
@@ -18,8 +23,11 @@ use crate::http::values::content_names::are_alike;
 use crate::http::values::moves::perform::relocate;
 use crate::http::values::moves::{KEPT, OTHER_RULES, TAKEN};
 use crate::store::{
-    Error, Key, ListedValue, Preconditions, Purpose, StagingQuota, ValuesBelow, WriteCondition,
+    Error, Key, ListedValue, Preconditions, Purpose, StagingQuota, Stays, ValuesBelow,
+    WriteCondition,
 };
+
+const NEEDS_DEPTH: &Kind = &Kind::new(StatusCode::CONFLICT, "needs-depth");
 
 /// Values that are copied at once: few, so that they leave disk threads to others.
 const COPIED_AT_ONCE: usize = 8;
@@ -27,13 +35,33 @@ const COPIED_AT_ONCE: usize = 8;
 /// The reason why values are not copied that were there at first.
 const GONE: &str = "gone meanwhile";
 
+/// What came of the COPY of a folder.
+#[derive(Debug, Default, Serialize)]
+struct CopiedFolder {
+    /// Values that were copied.
+    copied: u64,
+    /// Values that were not, and folders that the server may not read.
+    #[serde(flatten)]
+    stays: Stays,
+}
+
+/// The reply with a report of the removal or the copy of a folder: 409 where something stays, or was not copied.
+fn report(report: &impl Serialize, stays: &Stays) -> Reply {
+    let report = serde_json::to_string(report).unwrap_or_default() + "\n";
+    Reply::from(if stays.count == 0 {
+        unstored(StatusCode::OK, JSON, report)
+    } else {
+        unstored(StatusCode::CONFLICT, JSON, report)
+    })
+}
+
 /// A value of a page.
 type Listed = (Key<'static>, ListedValue);
 
 /// Makes `folder`.
-pub async fn make_folder(service: &Service, folder: Key<'static>) -> Result<Outcome, Refusal> {
+pub async fn make_folder(service: &Service, folder: Key<'static>) -> Result<Reply, Refusal> {
     service.store.make_folder(folder).await?;
-    Ok(Outcome::FolderMade)
+    Ok(Reply::from(empty(StatusCode::CREATED)).changed())
 }
 
 /// Removes `folder` with all that is below it, if it `is_deep`; else it only says how much that is. It ends with the
@@ -42,7 +70,7 @@ pub async fn remove_folder(
     request: &RequestContext,
     folder: Key<'static>,
     is_deep: bool,
-) -> Result<Outcome, Refusal> {
+) -> Result<Reply, Refusal> {
     let Service { store, reactor, .. } = &*request.service;
     let refused = Cell::new(None);
     let may_go_on = || {
@@ -51,22 +79,31 @@ pub async fn remove_folder(
         permitted.map_err(|why| refused.set(Some(why))).is_ok()
     };
     let removed = store.remove_folder(*reactor, folder.clone(), is_deep, may_go_on);
-    let mut removed = Box::new(removed.await?.ok_or(Refusal::NoSuchFolder)?);
+    let mut removed = Box::new(removed.await?.ok_or(NO_SUCH_FOLDER)?);
     let failure = removed.failure.take().map(Refusal::from);
     match failure.or_else(|| refused.take()) {
         Some(why) => {
-            let done = FolderWork::Removed(removed.removed, removed.folders);
-            Err(Refusal::OfFolder(Box::new(why), done))
+            let mut done = Done::of(Work::Removal);
+            done.values = Some(removed.removed);
+            if removed.removed + removed.folders > 0 {
+                done.events.push(AuditEvent::Changed(None));
+            }
+            Err(why.after(done))
         }
-        None if !is_deep => Err(Refusal::NeedsDepth {
-            values: removed.met,
-        }),
-        None => Ok(Outcome::FolderRemoved(removed)),
+        None if !is_deep => Err(NEEDS_DEPTH.because(format!(
+            "this removes the folder and the {} values below it: repeat it with Depth: infinity",
+            removed.met
+        ))),
+        None => {
+            let reply = report(&removed, &removed.stays);
+            let is_change = removed.removed + removed.folders > 0;
+            Ok(if is_change { reply.changed() } else { reply })
+        }
     }
 }
 
 /// Gives the folder its other name, unless a key below it would be none there, or other rules would hold for it.
-pub async fn move_folder(service: &Service, asked: FolderMove) -> Result<Outcome, Refusal> {
+pub async fn move_folder(service: &Service, asked: FolderMove) -> Result<Reply, Refusal> {
     let (store, reactor) = (&service.store, service.reactor);
     let has_same_bounds = store.may_move_folder(&asked.from, &asked.to)?;
     if !has_same_bounds || !are_alike([&asked.from, &asked.to], &service.config) {
@@ -89,17 +126,23 @@ pub async fn move_folder(service: &Service, asked: FolderMove) -> Result<Outcome
     match store.move_folder(asked.from, asked.to.clone()).await {
         Err(Error::NameTaken(what)) => {
             let kind = if asked.overwrites { TAKEN } else { KEPT };
-            Err(kind.because(format_args!(
+            Err(kind.because(format!(
                 "{what} has the name of the destination: the move of a folder neither replaces nor merges"
             )))
         }
-        moved => Ok(moved.map(|()| Outcome::FolderMoved(asked.to))?),
+        moved => {
+            moved?;
+            let destination = AuditEvent::Changed(Some(path_of(&asked.to) + "/"));
+            Ok(Reply::from(empty(StatusCode::CREATED))
+                .changed()
+                .told(destination))
+        }
     }
 }
 
 /// Copies the values below the folder, some at a time, after a look at the rights to all and at their names. A failure
 /// ends it; a value that is refused alone is told, and so is a folder that the server may not read.
-pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<Outcome, Refusal> {
+pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<Reply, Refusal> {
     let service = &*request.service;
     let (store, reactor) = (&service.store, service.reactor);
     let mut below = ValuesBelow::of(&asked.from);
@@ -119,7 +162,7 @@ pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<
         }
     }
     if values == 0 && !store.has_folder(&asked.from).await? {
-        return Err(Refusal::NoSuchFolder);
+        return Err(NO_SUCH_FOLDER);
     }
     store.check_folder(&asked.to).await?;
     if let Some(plan) = plan
@@ -130,12 +173,15 @@ pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<
             plan.spare(found.values.iter().map(|(key, _)| key));
         }
     }
-    let mut made = CopiedFolder::default();
-    let met = match copy_all(request, &asked, &mut made).await {
+    let (mut made, mut first) = (CopiedFolder::default(), Vec::new());
+    let met = match copy_all(request, &asked, &mut made, &mut first).await {
         Ok(met) => met,
         Err(why) => {
-            let done = FolderWork::Copied(made.copied);
-            return Err(Refusal::OfFolder(Box::new(why), done));
+            return Err(why.after(Done {
+                values: Some(made.copied),
+                keys: first,
+                ..Done::of(Work::Copy)
+            }));
         }
     };
     // What was there at first, and not when it had its turn.
@@ -143,14 +189,16 @@ pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<
         let name = format!("{}/", asked.from);
         made.stays.add(name, format!("{GONE}: {gone}"));
     }
-    Ok(Outcome::FolderCopied(Box::new(made)))
+    Ok(report(&made, &made.stays))
 }
 
-/// Copies the values below the folder, and notes in `made` what came of it. The number of values that it has met.
+/// Copies the values below the folder, and notes in `made` what came of it, and in `first` the keys of the first
+/// copies. The number of values that it has met.
 async fn copy_all(
     request: &RequestContext,
     asked: &FolderMove,
     made: &mut CopiedFolder,
+    first: &mut Vec<Key<'static>>,
 ) -> Result<u64, Refusal> {
     let Service {
         store,
@@ -172,7 +220,7 @@ async fn copy_all(
             let copies = some.iter().map(async |(key, _)| {
                 let copy = copy_of(client.as_ref(), config, asked, key)?;
                 let copied = relocate(request, copy, Purpose::Scan).await?;
-                if let Outcome::Relocated(made) = &copied {
+                if let Some(made) = &copied {
                     request.audit_changed(&made.key);
                 }
                 Ok::<_, Refusal>(copied)
@@ -180,9 +228,14 @@ async fn copy_all(
             let mut failure = Ok(());
             for ((key, _), outcome) in some.iter().zip(join_all(copies).await) {
                 match outcome {
-                    Ok(Outcome::Relocated(_)) => made.copied += 1,
-                    Ok(_) => made.stays.add(key.as_str().to_owned(), GONE.to_owned()),
-                    Err(why) if why.kind(config.compat).status.is_client_error() => {
+                    Ok(Some(copy)) => {
+                        made.copied += 1;
+                        if first.len() < Done::MOST_NAMED {
+                            first.push(copy.key);
+                        }
+                    }
+                    Ok(None) => made.stays.add(key.as_str().to_owned(), GONE.to_owned()),
+                    Err(why) if why.kind.shown(config.compat).status.is_client_error() => {
                         request.audit_refused(key, &why);
                         made.stays.add(key.as_str().to_owned(), why.to_string());
                     }

@@ -4,11 +4,12 @@
 //! `archives`, `watch`, and `admin`, the server's own pages. `ui` is the page for browsers.
 //!
 //! - `service`: the path of every request; `head` and `body`: its parts; `auth`: authentication and authorization.
-//! - `response`: from an outcome to status, headers and body; `refusal`: the table of refusals.
+//! - `response`: what a feature answers with; `refusal`: why it does not; `audit`: what the audit log is told.
 //! - `exchange`: the state of a connection, and the record of the request under way.
 
 mod admin;
 mod archives;
+mod audit;
 mod auth;
 mod body;
 mod exchange;
@@ -19,6 +20,7 @@ mod forms;
 pub mod fuzz;
 mod head;
 mod listing;
+mod piece;
 mod refusal;
 mod response;
 mod service;
@@ -37,8 +39,6 @@ pub use auth::share::PARAMETERS as OF_SHARE;
 pub use auth::sign::explain_share;
 pub use body::request::{RequestBody, Stream, StreamBody, content_length};
 pub use body::response::Body;
-pub use body::sources::Region;
-pub use body::{Piece, is_hole};
 pub use exchange::record::{Panicked, catch_panic};
 pub use exchange::request_log::LogFormat;
 pub use exchange::{ConnectionState, Phase};
@@ -51,6 +51,7 @@ pub use head::query::QueryFields;
 pub use head::range;
 pub use head::syntax::{FramingError, MAX_HEAD};
 pub use head::unread::OptionalFields;
+pub use piece::{Piece, Region, is_hole};
 pub use service::{Responding, Service, ServiceBuilder, Upgrade, known};
 pub use service_config::{RequestLogs, Routes, ServiceConfig, UploadLimits};
 pub use sites::{INDEX, Site, Sites};

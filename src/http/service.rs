@@ -4,11 +4,11 @@
 //! rejection and a value in the cache have their response at once, all else is performed by [`execute::perform`].
 //! Decides no status and reads no header.
 
-pub mod audit;
 pub mod context;
 pub mod execute;
 pub mod operation;
 pub mod parse;
+mod respond;
 
 use std::cell::Cell;
 use std::future::{Ready, ready};
@@ -25,7 +25,7 @@ use crate::access::Access;
 use crate::failpoint;
 use crate::http::admin::Admin;
 use crate::http::auth::credentials::Principal;
-use crate::http::auth::{Guard, Identified};
+use crate::http::auth::{CHECKS_BUSY, Guard, Identified};
 use crate::http::body::request::{RequestBody, content_length};
 use crate::http::body::response::Body;
 use crate::http::exchange::record::{Panicked, catch_panic};
@@ -38,14 +38,14 @@ use crate::http::head::framing::accept_fields;
 use crate::http::head::syntax::FramingError;
 use crate::http::head::unread::OptionalFields;
 use crate::http::refusal::Refusal;
-use crate::http::response::outcome::Outcome;
+use crate::http::response::Reply;
 use crate::http::service::context::{Answer, RequestContext, attach};
 use crate::http::service::execute::perform;
 use crate::http::service::operation::{Operation, ResponseContext};
 use crate::http::service::parse::RequestHead;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::get::found;
-use crate::http::values::representation::RepresentedValue;
+use crate::http::values::representation::{RepresentedValue, answered};
 use crate::http::watch::{Session, Subscribers, subscribe};
 use crate::log::Throttle;
 use crate::store::{Found, Store};
@@ -99,8 +99,8 @@ pub fn known(response: Response<Body>) -> Responding {
 /// The protocol that follows a response, which the connection takes when hyper has sent it.
 pub type Upgrade = Cell<Option<Box<Session>>>;
 
-/// The outcome of a request that is known at once, or the operation that is left to perform.
-type Started = Result<Result<Outcome, Refusal>, Operation<'static>>;
+/// The reply to a request that is known at once, or the operation that is left to perform.
+type Started = Result<Result<Reply, Refusal>, Operation<'static>>;
 
 impl Service {
     /// The fields of requests that this configuration reads, and others do not.
@@ -156,7 +156,7 @@ impl Service {
                     let (proven, compute) = (&guard.connection.proven, service.store.compute());
                     let principal = match &service.guard {
                         Some(of) => of.check(*unchecked, proven, compute).await,
-                        None => Err(Refusal::ChecksBusy),
+                        None => Err(CHECKS_BUSY),
                     };
                     let begun = catch_panic(|| {
                         let request = RequestHead::new(&head, &body, client, &service.config);
@@ -205,7 +205,7 @@ impl Service {
             {
                 let value = RepresentedValue::new(Found::File(value), key, &self.config);
                 let found = found(self, value, options);
-                return Ok(found.map(Outcome::Value));
+                return Ok(found.map(answered));
             }
         }
         Err(operation.into_owned())
@@ -287,10 +287,8 @@ impl Service {
             connection.record.set_entry(entry);
         }
         connection.leave_unread();
-        let context = ResponseContext {
-            problem: prefers_problem(&accept_fields(received)),
-            ..ResponseContext::default()
-        };
+        let mut context = ResponseContext::default();
+        context.errors.problem = prefers_problem(&accept_fields(received));
         let refused = Err(why.into());
         let mut response = self.render(refused, &context);
         attach(&mut response, guard);

@@ -21,6 +21,7 @@ use hyper::header::{
 use crate::http::head::syntax::{encoded, up};
 use crate::http::listing::{Item, ListFormat, ListTarget, items};
 use crate::http::refusal::Refusal;
+use crate::http::refusal::common::PRECONDITION;
 use crate::http::ui::frame::{Attribute, FRAME, Size, Slots, Text};
 use crate::store::bounds::{Bound, Total, named};
 use crate::store::{Current, ListedValue, Listing, Preconditions, Verdict};
@@ -79,7 +80,7 @@ pub fn is_known(preconditions: Option<&Preconditions>, etag: &str) -> Result<boo
         modified: SystemTime::UNIX_EPOCH,
     };
     match of_tags.for_read(Some(current)) {
-        Verdict::Failed => Err(Refusal::Precondition),
+        Verdict::Failed => Err(PRECONDITION),
         Verdict::NotModified(_) => Ok(true),
         Verdict::Proceed => Ok(false),
     }

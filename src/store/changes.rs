@@ -213,16 +213,6 @@ impl Recent {
 }
 
 #[cfg(test)]
-impl Changes {
-    /// For tests of those who follow them: as if these values had been deleted.
-    pub(crate) fn tell<'k>(&self, keys: impl Iterator<Item = &'k str>) {
-        self.append(
-            keys.filter_map(|key| Some((Key::new(key.to_owned()).ok()?, None, None, None))),
-        );
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -11,7 +11,6 @@ use bytes::Bytes;
 use super::bounds::{Together, size_of};
 use super::directory::Directory;
 use super::engine::Store;
-use super::space::Free;
 use super::temp_file::{Placement, ServerDirs, TempFile};
 use crate::transfer::is_large;
 use crate::value::{Error, Key};
@@ -32,7 +31,7 @@ pub struct CopyPlan<'s> {
 impl Store {
     /// A plan for copies to the folder `to`; `None` where the store has no bounds and no disk that could be full.
     pub async fn plan_copies(&self, to: &Key<'static>) -> Result<Option<CopyPlan<'_>>, Error> {
-        let Self::Directory(directory) = self else {
+        let Some(directory) = self.directory() else {
             return Ok(None);
         };
         Ok(Some(CopyPlan {
@@ -87,21 +86,8 @@ impl CopyPlan<'_> {
         let all = (self.small + self.large).saturating_sub(self.replaced);
         let small = self.small;
         let check_disk = move || {
-            let full = match writer.take_space(all) {
-                Err(full @ Error::NoSpace(_)) => full,
-                taken => return taken.map(|_| false),
-            };
-            let needed = if shares_bytes(&writer.temp_dir) {
-                small
-            } else {
-                all
-            };
-            let free = writer.free()?;
-            let free = free.map_or(u64::MAX, Free::beyond_floor);
-            if free.saturating_add(evictable) < needed {
-                return Err(full);
-            }
-            Ok(free < needed)
+            let shares = || shares_bytes(&writer.temp_dir);
+            writer.lacks(all, || if shares() { small } else { all }, || evictable)
         };
         Ok(evicts | self.directory.dir.disk.spawn(check_disk).await?)
     }

@@ -286,7 +286,7 @@ impl ValuesDir {
             Err(errno) if is_no_folder(errno) => {}
             opened => return Ok((opened?, path)),
         }
-        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let (above, name) = split(path);
         let (folder, there) = self.make_folder(above)?;
         let made = retry_on_intr(|| rustix::fs::mkdirat(&folder, name, FOLDER_MODE.into()));
         let opened = match made {
@@ -307,38 +307,25 @@ impl ValuesDir {
 
     /// Makes the folder `path`, to stay without a value, in one that is there. `EXIST` where something has its name.
     pub fn make_lasting_folder(&self, path: &str) -> Result<(), Errno> {
-        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let (above, name) = split(path);
         let above = self.folder(above)?;
         retry_on_intr(|| rustix::fs::mkdirat(&above, name, FOLDER_MODE.into()))
     }
 
     /// Removes the folder `path`, from which a value has gone, and then those above it, as long as they are empty and
-    /// were made for a value.
-    pub fn leave_folders(&self, path: &str) {
-        match self.folder(path) {
-            Ok(folder) => self.leave_folder(path, Some(&folder)),
-            Err(Errno::NOENT) => self.leave_folder(path, None),
-            Err(_) => {}
-        }
-    }
-
-    /// As [`Self::leave_folders`], where `folder` is open, or gone.
-    pub fn leave_folder(&self, path: &str, folder: Option<&Folder<'_>>) {
-        if path.is_empty() || !folder.is_none_or(is_implicit) {
-            return;
-        }
-        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let folder = match self.folder(above) {
-            Ok(folder) => Some(folder),
-            Err(Errno::NOENT) => None,
-            Err(_) => return,
+    /// were made for a value. It is `folder`, where that is open.
+    pub fn leave_folders(&self, mut path: &str, folder: Option<&Folder<'_>>) {
+        let may_go = |path: &str| match self.folder(path) {
+            Ok(folder) => is_implicit(folder),
+            Err(errno) => errno == Errno::NOENT,
         };
-        let remove = |folder| remove_folder(folder, name);
-        if matches!(
-            folder.as_ref().map_or(Ok(()), remove),
-            Ok(()) | Err(Errno::NOENT)
-        ) {
-            self.leave_folder(above, folder.as_ref());
+        let mut goes = folder.map_or_else(|| may_go(path), is_implicit);
+        while goes
+            && !path.is_empty()
+            && matches!(self.remove_folder(path), Ok(()) | Err(Errno::NOENT))
+        {
+            path = split(path).0;
+            goes = may_go(path);
         }
     }
 
@@ -346,19 +333,21 @@ impl ValuesDir {
     /// `keep`; answers the path of the lowest that stays.
     pub fn remove_empty_folders<'p>(&self, path: &'p str, keep: &str) -> &'p str {
         let mut lowest = path;
-        while lowest.len() > keep.len() {
-            let (above, name) = lowest.rsplit_once('/').unwrap_or(("", lowest));
-            match self
-                .folder(above)
-                .and_then(|above| remove_folder(&above, name))
-            {
-                // Another program may have been quicker.
-                Ok(()) | Err(Errno::NOENT) => lowest = above,
-                // NOTEMPTY, as a rule. An empty folder that stays for another reason takes nothing from any value.
-                Err(_) => break,
-            }
+        // NOTEMPTY, as a rule. An empty folder that stays for another reason takes nothing from any value. Another
+        // program may have been quicker.
+        while lowest.len() > keep.len()
+            && matches!(self.remove_folder(lowest), Ok(()) | Err(Errno::NOENT))
+        {
+            lowest = split(lowest).0;
         }
         lowest
+    }
+
+    /// Removes the folder `path`, if it is empty.
+    pub fn remove_folder(&self, path: &str) -> Result<(), Errno> {
+        let (above, name) = split(path);
+        let above = self.folder(above)?;
+        retry_on_intr(|| rustix::fs::unlinkat(&above, name, AtFlags::REMOVEDIR))
     }
 
     /// Why no folder `path` can be: the first level that is no directory, in words.
@@ -379,9 +368,9 @@ impl ValuesDir {
     }
 }
 
-/// Removes the directory `name` of `folder`, if it is empty.
-pub fn remove_folder(folder: impl AsFd, name: &str) -> Result<(), Errno> {
-    retry_on_intr(|| rustix::fs::unlinkat(&folder, name, AtFlags::REMOVEDIR))
+/// The path of the folder that `path` lies in, and its name there.
+pub fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
 }
 
 /// Opens the directory `path` below `dir`.

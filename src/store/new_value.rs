@@ -162,16 +162,3 @@ impl NewValue {
         Ok(())
     }
 }
-
-#[cfg(test)]
-impl NewValue {
-    /// A value without bytes, which the journal is to hold unless it `is_large`.
-    pub fn without_bytes(is_large: bool) -> Self {
-        Self {
-            len: 1,
-            small: (!is_large).then(Vec::new),
-            is_journaled: !is_large,
-            ..Self::default()
-        }
-    }
-}

@@ -10,9 +10,12 @@ mod metrics;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use hyper::StatusCode;
+
 use crate::access::Access;
 use crate::http::admin::health::{Readiness, ReadinessProbe};
 use crate::http::head::path::PAGES;
+use crate::http::response::{Reply, TEXT, unstored};
 use crate::http::service_config::Routes;
 use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters, process_start};
 use crate::store::Store;
@@ -146,11 +149,24 @@ pub struct PageText {
     pub body: String,
 }
 
+impl From<PageText> for Reply {
+    fn from(page: PageText) -> Self {
+        let PageText {
+            media_type, body, ..
+        } = page;
+        Self::from(if page.is_good {
+            unstored(StatusCode::OK, media_type, body)
+        } else {
+            unstored(StatusCode::SERVICE_UNAVAILABLE, media_type, body)
+        })
+    }
+}
+
 impl PageText {
     fn line(is_good: bool, line: &str) -> Self {
         Self {
             is_good,
-            media_type: "text/plain; charset=utf-8",
+            media_type: TEXT,
             body: format!("{line}\n"),
         }
     }

@@ -71,7 +71,7 @@ impl From<BadArchive> for Refusal {
             BadArchive::Coding => COMPRESSED,
             BadArchive::Field(_) | BadArchive::Tar(_) | BadArchive::Kind(_) => BAD_ARCHIVE,
         };
-        kind.because(why)
+        kind.because(why.to_string())
     }
 }
 
@@ -125,7 +125,7 @@ pub fn selected(query: &QueryFields<'_>, folder: &str) -> Result<Option<Vec<Box<
     let mut all: Vec<Box<str>> = Vec::new();
     for name in query.all(FILES) {
         if all.len() == MOST {
-            return Err(BAD_QUERY.because(format_args!(
+            return Err(BAD_QUERY.because(format!(
                 "an archive has at most {MOST} names in files: select folders, or take the whole folder"
             )));
         }
@@ -190,12 +190,7 @@ fn check_digests(fields: &HeaderMap) -> Result<(), BadArchive> {
 }
 
 /// Adds the headers of an archive of this folder: it is saved under the folder's name (RFC 6266).
-pub fn describe(
-    headers: &mut HeaderMap,
-    format: ArchiveFormat,
-    folder: &str,
-    config: &ServiceConfig,
-) {
+fn describe(headers: &mut HeaderMap, format: ArchiveFormat, folder: &str, config: &ServiceConfig) {
     let (extension, media_type) = match format {
         ArchiveFormat::Tar => ("tar", "application/x-tar"),
         ArchiveFormat::Zip => ("zip", "application/zip"),

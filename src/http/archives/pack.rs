@@ -12,6 +12,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use crc32fast::Hasher;
 use futures_util::stream::{self, PollNext, StreamExt as _, TryStreamExt as _};
+use hyper::StatusCode;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::task::yield_now;
@@ -19,11 +20,14 @@ use tokio::task::yield_now;
 use crate::access::Right;
 use crate::failpoint;
 use crate::http::archives::zip::{Zip, record_len};
-use crate::http::archives::{ArchiveFormat, ArchiveRequest, tar};
+use crate::http::archives::{ArchiveFormat, ArchiveRequest, describe, tar};
 use crate::http::auth::credentials::Principal;
-use crate::http::body::{Content, Piece, Pieces};
+use crate::http::body::response::Body;
+use crate::http::body::{Content, Pieces};
+use crate::http::piece::Piece;
 use crate::http::refusal::Refusal;
-use crate::http::response::outcome::Outcome;
+use crate::http::refusal::common::{NO_SUCH_FOLDER, NO_SUCH_KEY};
+use crate::http::response::{Reply, plain};
 use crate::http::service::context::{RequestContext, Service};
 use crate::http::values::representation::validators;
 use crate::store::{CONTENDED, Error, IN_MEMORY, Key, Page, Purpose, TRIES, ValuesBelow, second};
@@ -39,7 +43,7 @@ const NO_ROOM: Error =
     Error::Exhausted("memory for the directories of zips, which a tar does not need");
 
 /// Answers the archive that was `asked` for.
-pub async fn archive(request: &RequestContext, asked: ArchiveRequest) -> Result<Outcome, Refusal> {
+pub async fn archive(request: &RequestContext, asked: ArchiveRequest) -> Result<Reply, Refusal> {
     let ArchiveRequest {
         format,
         page,
@@ -47,7 +51,7 @@ pub async fn archive(request: &RequestContext, asked: ArchiveRequest) -> Result<
     } = asked;
     let (folder, selects) = (page.prefix.clone(), selected.is_some());
     if !selects && !Box::pin(is_there(&request.service, &page)).await? {
-        return Err(Refusal::NoSuchFolder);
+        return Err(NO_SUCH_FOLDER);
     }
     let (sender, mut pieces) = channel(1);
     let packer = Packer {
@@ -63,7 +67,7 @@ pub async fn archive(request: &RequestContext, asked: ArchiveRequest) -> Result<
         pieces: sender,
     };
     if selects && request.is_head() && !packer.has_members().await? {
-        return Ok(Outcome::NoValue);
+        return Err(NO_SUCH_KEY);
     }
     let packing = packer.pack();
     let failed = stream::once(packing).filter_map(|it| ready(it.err().map(Err)));
@@ -75,18 +79,17 @@ pub async fn archive(request: &RequestContext, asked: ArchiveRequest) -> Result<
         // What fails at once is an error, and no archive that breaks off.
         first = made.try_next().await?;
         if first.is_none() {
-            return Ok(Outcome::NoValue);
+            return Err(NO_SUCH_KEY);
         }
     }
     let service = Rc::clone(&request.service);
     let connection = Rc::clone(&request.guard.connection);
     let rest = made.map_err(move |why: Refusal| service.broke_off(why, &connection));
     let pieces: Pieces = Box::pin(stream::iter(first.map(Ok)).chain(rest));
-    Ok(Outcome::Archive {
-        format,
-        folder,
-        pieces,
-    })
+    let response = plain(StatusCode::OK, Body::of(Content::Made(pieces)));
+    Ok(Reply::from(response).with(|headers| {
+        describe(headers, format, &folder, &request.service.config);
+    }))
 }
 
 /// True for the folder of a client that may list all of it, if it is there, and of another if there is something that

@@ -12,14 +12,15 @@ use std::task::Poll;
 
 use futures_util::future::{FutureExt as _, LocalBoxFuture};
 use futures_util::stream::{FuturesOrdered, StreamExt as _};
+use hyper::StatusCode;
 use serde::Serialize;
 
 use crate::http::archives::tar::{Member, TarReader};
 use crate::http::archives::{BadArchive, UnpackRequest, check_digests};
 use crate::http::body::request::Received;
-use crate::http::head::syntax::encoded;
-use crate::http::refusal::{HaltedArchive, Refusal};
-use crate::http::response::outcome::Outcome;
+use crate::http::refusal::common::{PRECONDITION, too_large};
+use crate::http::refusal::{Done, Refusal, Work};
+use crate::http::response::{JSON, Reply, unstored};
 use crate::http::service::context::RequestContext;
 use crate::http::service::operation::PutOptions;
 use crate::http::sites::siblings::value_of;
@@ -31,9 +32,6 @@ use crate::store::{BadKey, Key, MAX_LEN, Preconditions, Published, StagingQuota,
 /// need too.
 const MOST_AT_ONCE: usize = 256;
 const MOST_AT_ONCE_S3: usize = 8;
-
-/// The most keys that an answer names.
-const MAX_NAMED: usize = 100;
 
 /// What has become of an archive.
 #[derive(Debug, Default, Serialize)]
@@ -63,6 +61,8 @@ struct Unpacking<'r> {
     /// The members so far.
     together: Together,
     unpacked: Unpacked,
+    /// The keys of the first values that were stored.
+    first: Vec<Key<'static>>,
     halted: Option<Halted>,
 }
 
@@ -71,7 +71,7 @@ pub async fn unpack(
     request: &RequestContext,
     asked: UnpackRequest,
     body: &mut Received<'_>,
-) -> Result<Outcome, Refusal> {
+) -> Result<Reply, Refusal> {
     let mut unpacking = Unpacking {
         request,
         asked,
@@ -80,6 +80,7 @@ pub async fn unpack(
         bytes: 0,
         together: Together::default(),
         unpacked: Unpacked::default(),
+        first: Vec::new(),
         halted: None,
     };
     let received = unpacking.receive(&mut TarReader::new(body)).await;
@@ -89,15 +90,16 @@ pub async fn unpack(
     let Some((key, why)) = halted else {
         let mut json = serde_json::to_vec(&unpacking.unpacked).unwrap_or_default();
         json.push(b'\n');
-        return Ok(Outcome::Unpacked(json));
+        return Ok(unstored(StatusCode::OK, JSON, json).into());
     };
     let Unpacked { stored, bytes, .. } = unpacking.unpacked;
-    Err(Refusal::OfArchive(Box::new(HaltedArchive {
-        path: key.map(|key| encoded(&key).to_string()),
-        why,
-        stored,
-        bytes,
-    })))
+    Err(why.after(Done {
+        at: key,
+        values: Some(stored),
+        bytes: Some(bytes),
+        keys: unpacking.first,
+        ..Done::of(Work::Archive)
+    }))
 }
 
 impl Unpacking<'_> {
@@ -136,7 +138,7 @@ impl Unpacking<'_> {
         let key = Key::new(key.to_owned())?;
         let (len, limit) = (member.len, request.service.config.limits.max_body);
         if len > limit {
-            return Err(Refusal::TooLarge { limit });
+            return Err(too_large(limit));
         }
         if let Some(account) = request.service.store.account() {
             account.may_join(&mut self.together, key.as_str(), len)?;
@@ -166,7 +168,7 @@ impl Unpacking<'_> {
             }
             // Values are dropped, or the archive has ended.
             Some(Ok(None)) | None => {}
-            Some(Err(Refusal::Precondition)) => self.leave(&key),
+            Some(Err(why)) if why.kind == PRECONDITION.kind => self.leave(&key),
             Some(Err(why)) => return Err(why),
         }
         Ok(())
@@ -206,8 +208,11 @@ impl Unpacking<'_> {
                 self.unpacked.stored += 1;
                 self.unpacked.bytes += len;
                 self.request.audit_changed(&key);
+                if self.first.len() < Done::MOST_NAMED {
+                    self.first.push(key);
+                }
             }
-            Err(Refusal::Precondition) => self.leave(&key),
+            Err(why) if why.kind == PRECONDITION.kind => self.leave(&key),
             Err(why) => {
                 self.halted
                     .get_or_insert((Some(key.as_str().to_owned()), why));
@@ -218,7 +223,7 @@ impl Unpacking<'_> {
     /// Counts a member whose key has a value, where only new ones are stored.
     fn leave(&mut self, key: &Key<'_>) {
         self.unpacked.existing += 1;
-        if self.unpacked.existing_keys.len() < MAX_NAMED {
+        if self.unpacked.existing_keys.len() < Done::MOST_NAMED {
             self.unpacked.existing_keys.push(key.as_str().to_owned());
         }
     }

@@ -7,16 +7,26 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use hyper::Method;
+use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
+use hyper::{Method, StatusCode};
 
 use crate::access::{Access, Evidence, Existing, LinkKind, Policy, Right, Subject};
 use crate::http::admin::Page;
 use crate::http::auth::credentials::{AuthMethod, Principal};
 use crate::http::refusal::Refusal;
+use crate::http::refusal::common::too_large;
+use crate::http::refusal::kind::{Flag, Kind};
 use crate::http::service::operation::{FolderMove, MoveRequest, Operation, Otherwise, PutOptions};
 use crate::http::service_config::Routes;
 use crate::metrics::AuthResult;
 use crate::store::{self, Preconditions, WriteCondition};
+
+const UNAUTHENTICATED: &Kind =
+    &Kind::new(StatusCode::UNAUTHORIZED, "unauthenticated").flags(&[Flag::Audited]);
+const NOT_ALLOWED: &Kind = &Kind::new(StatusCode::FORBIDDEN, "not-allowed").flags(&[Flag::Audited]);
+const EXISTS: &Kind = &Kind::new(StatusCode::CONFLICT, "exists").flags(&[Flag::Audited]);
+const EXISTS_412: &Kind =
+    &Kind::new(StatusCode::PRECONDITION_FAILED, "exists").flags(&[Flag::Audited]);
 
 /// True for a page that needs no right: monitors of a server have no secret.
 pub fn is_open(page: Option<Page>, routes: Routes) -> bool {
@@ -43,11 +53,26 @@ pub fn proven_subject<'p>(
     policy.prove(evidence, SystemTime::now()).or(otherwise)
 }
 
+/// The refusal of a client without this right.
+fn not_allowed(right: Right) -> Refusal {
+    let right = right.name();
+    NOT_ALLOWED.because(format!("not allowed: this needs the right to {right} here"))
+}
+
 /// The refusal of a client that has to authenticate, counted as `result`.
 pub fn unauthenticated(access: &Access, result: AuthResult) -> Refusal {
     access.count(result);
-    let realm = access.policy().realm.clone();
-    Refusal::Unauthenticated { realm }
+    let policy = access.policy();
+    let mut refusal = UNAUTHENTICATED
+        .because("authentication required: send a valid token, or name and password");
+    // The schemes (RFC 9110, section 11.6.1). The realm is printable, and holds no quote.
+    for (scheme, rest) in [("Basic", ", charset=\"UTF-8\""), ("Bearer", "")] {
+        let challenge = format!("{scheme} realm=\"{}\"{rest}", policy.realm);
+        if let Ok(challenge) = HeaderValue::try_from(challenge) {
+            refusal = refusal.with(WWW_AUTHENTICATE, challenge);
+        }
+    }
+    refusal
 }
 
 impl Principal {
@@ -202,11 +227,11 @@ impl Principal {
             return Ok(());
         };
         if options.creation.is_some() {
-            return Err(Refusal::NotAllowed(Right::Write));
+            return Err(not_allowed(Right::Write));
         }
         options.most = max;
         match (max, len) {
-            (Some(limit), Some(len)) if len > limit => Err(Refusal::TooLarge { limit }),
+            (Some(limit), Some(len)) if len > limit => Err(too_large(limit)),
             _ => Ok(()),
         }
     }
@@ -231,7 +256,11 @@ impl Principal {
             return self.deny(Right::Write);
         }
         self.access.count(AuthResult::NotAllowed);
-        Refusal::Exists(existing)
+        let kind = match existing {
+            Existing::Precondition => EXISTS_412,
+            _ => EXISTS,
+        };
+        kind.because("the key has a value: to replace it needs the right to write here")
     }
 
     /// The refusal of a client without this right; an anonymous one is asked to authenticate.
@@ -240,6 +269,6 @@ impl Principal {
             return unauthenticated(&self.access, AuthResult::Missing);
         }
         self.access.count(AuthResult::NotAllowed);
-        Refusal::NotAllowed(right)
+        not_allowed(right)
     }
 }

@@ -128,7 +128,7 @@ const BAD_LINK: &Kind = &Kind::new(StatusCode::FORBIDDEN, "bad-link").flags(&[Fl
 
 impl From<BadLink> for Refusal {
     fn from(why: BadLink) -> Self {
-        BAD_LINK.because(why)
+        BAD_LINK.because(why.to_string())
     }
 }
 

@@ -13,7 +13,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use hyper::header::{AUTHORIZATION, HeaderMap};
+use hyper::StatusCode;
+use hyper::header::{AUTHORIZATION, HeaderMap, RETRY_AFTER};
 
 use crate::access::{Access, CheckError, Evidence, LinkKind, LinkTerms, Policy, Source, Subject};
 use crate::http::auth::authorize::{proven_subject, unauthenticated};
@@ -25,8 +26,22 @@ use crate::http::head::client::Client;
 use crate::http::head::names::AuthorizationFields;
 use crate::http::head::syntax::only;
 use crate::http::refusal::Refusal;
+use crate::http::refusal::kind::{Flag, Kind};
 use crate::metrics::AuthResult;
 use crate::store::{BlockingPool, second};
+
+const TOO_MANY: &Kind =
+    &Kind::new(StatusCode::TOO_MANY_REQUESTS, "too-many-failures").flags(&[Flag::Audited]);
+
+pub const CHECKS_BUSY: Refusal = Refusal::new(
+    &Kind::new(StatusCode::SERVICE_UNAVAILABLE, "checks-busy").fields(&[("retry-after", "1")]),
+    "too many passwords are being checked: try again in a moment",
+);
+
+pub const CERTIFICATE_ENDED: Refusal = Refusal::new(
+    &Kind::new(StatusCode::FORBIDDEN, "certificate-ended").flags(&[Flag::Audited, Flag::Closes]),
+    "the client certificate of this connection has ended: connect again with a valid one",
+);
 
 /// The result of an authentication.
 pub enum Identified {
@@ -181,7 +196,7 @@ impl Guard {
             CheckError::Limited(wait) => self.limited(wait),
             CheckError::Busy => {
                 access.count(AuthResult::Busy);
-                Refusal::ChecksBusy
+                CHECKS_BUSY
             }
         })?;
         // The check has counted the failure.
@@ -232,8 +247,8 @@ impl Guard {
 
     fn limited(&self, wait: Duration) -> Refusal {
         self.0.count(AuthResult::Limited);
-        Refusal::TooManyFailures {
-            retry_after: wait.as_secs() + 1,
-        }
+        let wait = wait.as_secs() + 1;
+        let why = format!("too many wrong tokens or passwords from this address: wait {wait} s");
+        TOO_MANY.because(why).with(RETRY_AFTER, wait.into())
     }
 }

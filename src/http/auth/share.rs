@@ -53,7 +53,7 @@ impl From<BadShare> for Refusal {
             BadShare::Query | BadShare::TooLong(_) => BAD_QUERY,
             BadShare::NotOffered | BadShare::NotCounted => NO_SHARE,
         };
-        kind.because(why)
+        kind.because(why.to_string())
     }
 }
 

@@ -6,17 +6,20 @@
 
 use std::time::{Duration, SystemTime};
 
+use hyper::StatusCode;
+
 use crate::access::{LinkKind, LinkTerms, Policy, Subject};
+use crate::http::audit::AuditEvent;
 use crate::http::auth::credentials::{Principal, SignedLink};
 use crate::http::auth::share::{BadShare, ShareRequest, lasts};
 use crate::http::head::query::QueryFields;
 use crate::http::head::syntax::encoded;
 use crate::http::refusal::Refusal;
-use crate::http::response::outcome::Outcome;
+use crate::http::response::{Reply, TEXT, unstored};
 use crate::store::second;
 
 /// Makes the link that was `asked` for by the client `principal`, if it has the rights to it.
-pub fn sign(principal: Option<&Principal>, asked: &ShareRequest) -> Result<Outcome, Refusal> {
+pub fn sign(principal: Option<&Principal>, asked: &ShareRequest) -> Result<Reply, Refusal> {
     let principal = principal.ok_or(BadShare::NotOffered)?;
     let (policy, now) = (principal.access.policy(), SystemTime::now());
     // The rules may be others than before a check of its password.
@@ -30,10 +33,10 @@ pub fn sign(principal: Option<&Principal>, asked: &ShareRequest) -> Result<Outco
         now,
     )?;
     let (base, path, query) = (&asked.base, encoded(asked.key.as_str()), link.query());
-    Ok(Outcome::Shared {
-        link: format!("{base}/{path}?{query}\n"),
-        lasts: link.expires.saturating_sub(second(now)),
-    })
+    let lasts = link.expires.saturating_sub(second(now));
+    let link = format!("{base}/{path}?{query}\n");
+    let reply = Reply::from(unstored(StatusCode::OK, TEXT, link));
+    Ok(reply.told(AuditEvent::Shared(lasts)))
 }
 
 /// The link by which `subject`, which has the rights to it, shares the value of `key` at the time `now`.
@@ -131,14 +134,16 @@ mod tests {
             base: String::new(),
         };
         let signed = || sign(Some(&principal), &asked);
-        assert!(matches!(signed(), Ok(Outcome::Shared { .. })));
+        assert!(signed().is_ok());
         for (may, right) in [("\"link\"", Right::Read), ("\"read\"", Right::Link)] {
             write(&subject, may);
             access.reload().expect("rules");
-            assert!(matches!(signed(), Err(Refusal::NotAllowed(of)) if of == right));
+            let refused = signed().err().expect("a refusal");
+            let told = format!("not allowed: this needs the right to {} here", right.name());
+            assert_eq!(refused.to_string(), told);
         }
         write("", "\"link\", \"read\"");
         access.reload().expect("rules");
-        assert!(matches!(signed(), Err(Refusal::Unauthenticated { .. })));
+        assert_eq!(signed().err().expect("a refusal").name(), "unauthenticated");
     }
 }

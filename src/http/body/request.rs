@@ -22,6 +22,7 @@ use crate::http::exchange::ConnectionState;
 use crate::http::head::encode::{continue_100, encode_interim};
 use crate::http::head::syntax::number;
 use crate::http::refusal::Refusal;
+use crate::http::refusal::common::{CUT_OFF, too_large};
 use crate::store::{self, BodySource};
 
 /// The most that is received of a body which is not used, in bytes. Where there is more, the connection ends with the
@@ -61,8 +62,8 @@ impl RequestBody {
     /// The next frame; the socket brings none.
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Refusal>>> {
         match self {
-            Self::Http1(body) => Pin::new(body).poll_frame(cx).map_err(|_| Refusal::CutOff),
-            Self::Http2(body) => body.poll_frame(cx).map_err(|_| Refusal::CutOff),
+            Self::Http1(body) => Pin::new(body).poll_frame(cx).map_err(|_| CUT_OFF),
+            Self::Http2(body) => body.poll_frame(cx).map_err(|_| CUT_OFF),
             Self::Socket(_) => Poll::Ready(None),
         }
     }
@@ -100,7 +101,7 @@ impl<'a> Received<'a> {
                 return Ok(None);
             }
             let read = store::read(source).await;
-            return read.map(Some).map_err(|_| Refusal::CutOff);
+            return read.map(Some).map_err(|_| CUT_OFF);
         }
         while let Some(frame) = self.frame().await {
             let data = match frame?.into_data() {
@@ -112,7 +113,7 @@ impl<'a> Received<'a> {
             };
             self.connection.progress.count_received(data.len());
             let left = self.left.checked_sub(data.len() as u64);
-            self.left = left.ok_or(Refusal::TooLarge { limit: self.limit })?;
+            self.left = left.ok_or(too_large(self.limit))?;
             return Ok(Some(data));
         }
         self.has_ended = true;
@@ -153,7 +154,7 @@ impl<'a> Received<'a> {
         let since = self.connection.record.start_waiting();
         let progress = &self.connection.progress;
         let frame = poll_fn(|cx| match body.poll_frame(cx) {
-            Poll::Pending if progress.given_up.get() => Poll::Ready(Some(Err(Refusal::CutOff))),
+            Poll::Pending if progress.given_up.get() => Poll::Ready(Some(Err(CUT_OFF))),
             polled => polled,
         });
         let frame = frame.await;
@@ -185,7 +186,7 @@ impl<'a> Received<'a> {
             source.take_early();
             while source.remaining() > 0 {
                 let dropped = poll_fn(|cx| source.poll_discard(cx)).await;
-                dropped.ok_or(Refusal::CutOff)?;
+                dropped.ok_or(CUT_OFF)?;
             }
         }
         while self.next().await?.is_some() {}

@@ -10,8 +10,9 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
-use crate::http::body::{Chunk, Content, Piece};
+use crate::http::body::Content;
 use crate::http::exchange::RequestGuard;
+use crate::http::piece::{Chunk, Piece};
 use crate::store::{self, IN_MEMORY};
 
 /// The body of a response.

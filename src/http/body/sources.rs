@@ -15,32 +15,14 @@ use flate2::write::GzEncoder;
 use futures_util::future::OptionFuture;
 use futures_util::stream::{Peekable, Stream, StreamExt as _, try_unfold};
 
-use crate::store::{BlockingPool, Descriptor, Error, Object};
+use crate::http::piece::Region;
+use crate::store::{BlockingPool, Error, Object};
 
 /// The bytes of a file that are brought into memory at once, and sent as one region.
 const WINDOW: usize = 1 << 20;
 
 /// The most bytes of a file in one frame.
 const FRAME: usize = 128 << 10;
-
-/// Bytes of a file, to be sent from it.
-#[derive(Debug)]
-pub struct Region {
-    /// The file.
-    pub file: Descriptor,
-    /// The place of the first byte.
-    pub offset: u64,
-    /// The length in bytes, never 0.
-    pub len: usize,
-}
-
-impl Region {
-    /// Removes its first `n` bytes, which have been sent.
-    pub fn advance(&mut self, n: usize) {
-        self.offset += n as u64;
-        self.len -= n;
-    }
-}
 
 /// A part of a file.
 pub struct FileBody {

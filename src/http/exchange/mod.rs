@@ -15,10 +15,9 @@ use std::sync::Arc;
 use hyper::Method;
 
 use crate::http::auth::credentials::AuthCache;
-use crate::http::body::sources::Region;
-use crate::http::body::{Chunk, Piece};
 use crate::http::exchange::progress::{Flush, Progress};
 use crate::http::exchange::record::RequestRecord;
+use crate::http::piece::{Chunk, Piece, Region};
 use crate::metrics::{self, Direction, ReactorCounters};
 
 /// The phase of a connection.

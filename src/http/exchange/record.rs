@@ -22,7 +22,8 @@ use std::time::Instant;
 
 use hyper::header::HeaderMap;
 
-use crate::http::exchange::request_log::{AuditEvent, LogEntry, SERVER_TIMING, Timing};
+use crate::http::audit::AuditEvent;
+use crate::http::exchange::request_log::{LogEntry, SERVER_TIMING, Timing};
 use crate::http::head::client::Peer;
 use crate::http::head::names::REQUEST_ID;
 use crate::http::head::syntax::put;

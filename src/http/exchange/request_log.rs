@@ -17,6 +17,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Version};
 
 use crate::access::Rule;
+use crate::http::audit::AuditEvent;
 use crate::http::head::client::{Client, Peer};
 use crate::http::head::names::REQUEST_ID;
 use crate::http::head::syntax::only;
@@ -92,17 +93,6 @@ pub struct Audit {
     pub events: Vec<AuditEvent>,
     /// A change was begun, and its result is not known.
     pub is_open: bool,
-}
-
-/// An event of the audit log. The path is that of the key, where the request asked for another.
-#[derive(Debug, PartialEq, Eq)]
-pub enum AuditEvent {
-    /// The store was changed.
-    Changed(Option<String>),
-    /// A link to the value was signed, for so many seconds.
-    Shared(u64),
-    /// The client was refused, with the problem of this name.
-    Refused(&'static str, Option<String>),
 }
 
 /// The name of a version of HTTP.

@@ -7,8 +7,8 @@
 
 pub mod perform;
 
+use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::Kind;
-use crate::http::refusal::{Refusal, StoredFile};
 use hyper::StatusCode;
 use hyper::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
@@ -20,7 +20,9 @@ use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::digest_fields::{REPR_DIGEST, are_announced};
 use crate::http::values::fields::end;
 use crate::http::values::media;
-use crate::store::{BadKey, DELETE_AFTER, DELETE_AT, Digests, Key, MAX_LEN, Preconditions};
+use crate::store::{
+    BadKey, DELETE_AFTER, DELETE_AT, Digests, Key, MAX_LEN, Preconditions, Published,
+};
 
 /// The longest delimiter (RFC 2046, section 5.1.1).
 const MAX_BOUNDARY: usize = 70;
@@ -69,10 +71,14 @@ pub enum BadForm {
 }
 
 const BAD_FORM: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-form");
+pub const NO_FORM: Refusal = Refusal::new(
+    &Kind::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "no-form"),
+    "an upload is a form: multipart/form-data, with a boundary of at most 70 bytes",
+);
 
 impl From<BadForm> for Refusal {
     fn from(why: BadForm) -> Self {
-        BAD_FORM.because(format_args!("bad form: {why}"))
+        BAD_FORM.because(format!("bad form: {why}"))
     }
 }
 
@@ -264,6 +270,14 @@ fn unquoted(text: &str) -> Option<(String, &str)> {
     }
 }
 
+/// A file of a form that was stored.
+#[derive(Debug)]
+pub struct StoredFile {
+    pub key: Key<'static>,
+    /// `None` where it was received and dropped.
+    pub published: Option<Published>,
+}
+
 /// The role of a part.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Role {
@@ -359,7 +373,7 @@ struct JsonFile<'a> {
 }
 
 /// The stored files, for a program.
-pub fn json(files: &[StoredFile]) -> Vec<u8> {
+fn json(files: &[StoredFile]) -> Vec<u8> {
     let files = files.iter().map(|StoredFile { key, published }| JsonFile {
         key: key.as_str(),
         etag: published.as_ref().map(|published| &*published.etag),

@@ -13,14 +13,19 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::stream::poll_fn;
+use hyper::StatusCode;
+use hyper::header::LOCATION;
 use multer::{Field, Multipart};
 
+use crate::http::audit::AuditEvent;
 use crate::http::body::request::Received;
 use crate::http::forms::{
-    BadForm, FormPart, FormRequest, FormState, MAX_TEXT, Role, check_digests,
+    BadForm, FormPart, FormRequest, FormState, MAX_TEXT, Role, StoredFile, check_digests, json,
 };
-use crate::http::refusal::{HaltedForm, Refusal, StoredFile};
-use crate::http::response::outcome::{FormStored, Outcome};
+use crate::http::head::path::path_of;
+use crate::http::head::syntax::{encoded, put};
+use crate::http::refusal::{Done, Refusal, Work};
+use crate::http::response::{JSON, Reply, empty, unstored};
 use crate::http::service::context::RequestContext;
 use crate::http::service::operation::PutOptions;
 use crate::http::values::put::receive_part;
@@ -51,7 +56,7 @@ pub async fn store_form(
     request: &RequestContext,
     form: FormRequest,
     body: &mut Received<'_>,
-) -> Result<Outcome, Refusal> {
+) -> Result<Reply, Refusal> {
     let mut upload = FormUpload {
         request,
         form: Form::new(form.boundary, body),
@@ -62,20 +67,26 @@ pub async fn store_form(
         together: Together::default(),
     };
     let received = upload.store_files().await;
-    let folder = upload.state.folder().to_owned();
-    match received {
-        Ok(()) => Ok(Outcome::FormStored(FormStored {
-            folder,
-            files: upload.stored,
-            wants_page: form.wants_page,
-        })),
-        Err(why) => Err(Refusal::OfForm(Box::new(HaltedForm {
-            folder,
-            file: upload.file,
-            stored: upload.stored,
-            why,
-        }))),
+    let (folder, stored) = (upload.state.folder(), &upload.stored);
+    let is_there = |file: &&StoredFile| file.published.is_some();
+    let events = stored.iter().filter(is_there);
+    let events = events.map(|file| AuditEvent::Changed(Some(path_of(&file.key))));
+    if let Err(why) = received {
+        return Err(why.after(Done {
+            at: upload.file.map(|file| file.as_str().to_owned()),
+            events: events.collect(),
+            keys: stored.iter().map(|file| file.key.clone()).collect(),
+            ..Done::of(Work::Form(folder.to_owned()))
+        }));
     }
+    let reply = if form.wants_page {
+        // Relative to where forms are sent, so that it holds behind a proxy that serves this server below a path.
+        let to = format!("../{}", encoded(folder));
+        Reply::from(empty(StatusCode::SEE_OTHER)).with(|headers| put(headers, LOCATION, to))
+    } else {
+        unstored(StatusCode::OK, JSON, json(stored)).into()
+    };
+    Ok(events.fold(reply, Reply::told))
 }
 
 impl FormUpload<'_, '_, '_> {

@@ -262,7 +262,7 @@ impl NotAllowlisted {
     /// The refusal of a request for this host.
     pub fn wrong_host(self) -> Refusal {
         let Self { seen, remedy } = self;
-        WRONG_HOST.because(format_args!(
+        WRONG_HOST.because(format!(
             "this server does not go by the name {seen} in Host; the option {remedy}"
         ))
     }
@@ -270,7 +270,7 @@ impl NotAllowlisted {
     /// The refusal of a change by a page of this origin.
     pub fn cross_site(self) -> Refusal {
         let Self { seen, remedy } = self;
-        CROSS_SITE.because(format_args!(
+        CROSS_SITE.because(format!(
             "pages of {seen} may change nothing here; the option {remedy}"
         ))
     }

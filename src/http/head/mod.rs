@@ -23,7 +23,7 @@ use hyper::header::{
     RANGE, TRANSFER_ENCODING, USER_AGENT,
 };
 use hyper::http::request::Parts;
-use hyper::{Method, Version};
+use hyper::{Method, StatusCode, Version};
 
 use crate::http::head::allowlists::{Hosts, NotAllowlisted, is_authority, is_own};
 use crate::http::head::client::Client;
@@ -32,6 +32,11 @@ use crate::http::head::names::{
 };
 use crate::http::head::syntax::{FramingError, MAX_FIELDS, has_member};
 use crate::http::refusal::Refusal;
+use crate::http::refusal::kind::{Flag, Kind};
+
+const BAD_HOST: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-host").flags(&[Flag::Closes]);
+const BAD_TARGET: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-target").flags(&[Flag::Closes]);
+const EXPECTATION: &Kind = &Kind::new(StatusCode::EXPECTATION_FAILED, "expectation");
 
 /// Fetch Metadata: the relation of the page to this server, from browsers that send it.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -150,7 +155,7 @@ impl<'a> CommonHeaders<'a> {
         let is_valid =
             is_known || self.host.is_empty() || str::from_utf8(self.host).is_ok_and(is_authority);
         if is_host_missing || self.hosts > 1 || !is_valid {
-            return Err(Refusal::BadHost);
+            return Err(BAD_HOST.because("a request needs exactly one valid Host header"));
         }
         // Section 3.2.2: a target in absolute form has the last word. In HTTP/2 all are: it is the authority.
         let is_absolute = head.version < Version::HTTP_2 && head.uri.scheme().is_some();
@@ -161,12 +166,12 @@ impl<'a> CommonHeaders<'a> {
             return Err(NotAllowlisted::host(asked).wrong_host());
         }
         if self.has_unknown_expectation {
-            return Err(Refusal::Expectation);
+            return Err(EXPECTATION.because("only Expect: 100-continue is supported"));
         }
         // Section 3.2.3 and 3.2.4: the other forms belong to CONNECT and OPTIONS.
         let is_asterisk = head.method == Method::OPTIONS && head.uri.path() == "*";
         if !head.uri.path().starts_with('/') && !is_asterisk && head.method != Method::CONNECT {
-            return Err(Refusal::BadTarget);
+            return Err(BAD_TARGET.because("the target of a request is a path, as in GET /key"));
         }
         Ok(())
     }

@@ -3,11 +3,20 @@
 //! Pure. No key begins with `-/`, so that no page, `/-/name`, can ever be taken for one. A path is decoded once, and
 //! then cut into segments: `%2F` is a `/` like any other, as it is to S3, nginx and npm.
 
+use hyper::StatusCode;
 use percent_encoding::percent_decode_str;
 
-use crate::http::head::syntax::has_bad_escape;
+use crate::http::head::syntax::{encoded, has_bad_escape};
 use crate::http::refusal::Refusal;
+use crate::http::refusal::common::{BAD_KEY, NO_SUCH_PATH};
+use crate::http::refusal::kind::Kind;
 use crate::store::{BadKey, Key};
+
+const TOO_DEEP: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "key-too-deep");
+const BAD_ESCAPE: Refusal = Refusal::new(
+    BAD_KEY,
+    "bad key: '%' must be followed by two hexadecimal digits",
+);
 
 /// The path of the feed of changes.
 pub const WATCH: &str = "/-/watch";
@@ -22,13 +31,13 @@ pub const PAGES: &str = "/-/";
 pub fn key(path: &str, compat: bool) -> Result<Key<'_>, Refusal> {
     let name = path.strip_prefix('/').unwrap_or(path);
     if name.is_empty() || path.starts_with(PAGES) || (compat && name.contains('/')) {
-        return Err(Refusal::NoSuchPath);
+        return Err(NO_SUCH_PATH);
     }
     if !name.contains('%') {
         return Ok(Key::new(name)?);
     }
     if has_bad_escape(name) {
-        return Err(Refusal::BadEscape);
+        return Err(BAD_ESCAPE);
     }
     let name = percent_decode_str(name).decode_utf8();
     let key = Key::new(name.map_err(|_| BadKey::NotUtf8)?)?;
@@ -38,10 +47,17 @@ pub fn key(path: &str, compat: bool) -> Result<Key<'_>, Refusal> {
     Ok(key)
 }
 
+/// The path of `key`, percent-encoded.
+pub fn path_of(key: &Key<'_>) -> String {
+    format!("/{}", encoded(key.as_str()))
+}
+
 /// Refuses to store a value of a key with more than `most` segments: each may be a folder that is made for it.
 pub fn check_depth(key: &Key<'_>, most: usize) -> Result<(), Refusal> {
     if key.as_str().split('/').count() > most {
-        return Err(Refusal::KeyTooDeep { most });
+        return Err(TOO_DEEP.because(format!(
+            "the key has more segments than this server makes folders for ({most}, --max-key-depth)"
+        )));
     }
     Ok(())
 }
@@ -90,10 +106,10 @@ mod tests {
             assert_eq!(any(path).unwrap().as_str(), name, "{path}");
         }
         for path in ["/%", "/%2", "/%zz", "/a%+1", "/%2%", "/a/%"] {
-            assert_eq!(any(path), Err(Refusal::BadEscape), "{path}");
+            assert_eq!(any(path), Err(BAD_ESCAPE), "{path}");
         }
         for path in ["/", "", "/-/", "/-/a", "/-/%61"] {
-            assert_eq!(any(path), Err(Refusal::NoSuchPath), "{path}");
+            assert_eq!(any(path), Err(NO_SUCH_PATH), "{path}");
         }
         for path in [
             "/%2e%2E",
@@ -113,7 +129,8 @@ mod tests {
             "/-%2Fmetrics",
             "/%2D/metrics",
         ] {
-            assert!(matches!(any(path), Err(Refusal::BadKey(_))), "{path}");
+            let refused = any(path).expect_err(path);
+            assert!(refused.kind == BAD_KEY && refused != BAD_ESCAPE, "{path}");
         }
     }
 
@@ -121,7 +138,7 @@ mod tests {
     fn with_one_segment_a_slash_is_no_part_of_a_key() {
         let one = |path| key(path, true).map(|key| key.as_str().len());
         assert_eq!(one("/a%20b"), Ok(3));
-        assert_eq!(one("/a/b"), Err(Refusal::NoSuchPath));
+        assert_eq!(one("/a/b"), Err(NO_SUCH_PATH));
         assert_eq!(one("/a%2Fb"), Err(BadKey::Slash.into()));
     }
 
@@ -136,9 +153,9 @@ mod tests {
             assert_eq!(folder(path), Ok(Some(prefix.to_owned())), "{path}");
         }
         assert_eq!(folder("/a"), Ok(None));
-        assert_eq!(folder("/-/"), Err(Refusal::NoSuchPath));
+        assert_eq!(folder("/-/"), Err(NO_SUCH_PATH));
         for path in ["//", "/a//", "/../", "/.data-server/", "/%2D/", "/%00/"] {
-            assert!(matches!(folder(path), Err(Refusal::BadKey(_))), "{path}");
+            assert_eq!(folder(path).expect_err(path).kind, BAD_KEY, "{path}");
         }
     }
 

@@ -46,7 +46,7 @@ impl Parameters {
 
     fn has_no(&self, name: &str) -> Refusal {
         let Self { of, hint, .. } = self;
-        BAD_QUERY.because(format_args!("{of} has no parameter {name:?}: {hint}"))
+        BAD_QUERY.because(format!("{of} has no parameter {name:?}: {hint}"))
     }
 }
 
@@ -145,9 +145,9 @@ impl<'a> QueryFields<'a> {
                 }
             } else if is_single && before.iter().any(|field| field.name == name) {
                 let of = own.of;
-                return Err(BAD_QUERY.because(format_args!("{of} has {name} once")));
+                return Err(BAD_QUERY.because(format!("{of} has {name} once")));
             } else if !field.is_exact {
-                let why = format_args!("bad {name}: percent-encoded UTF-8, as in {name}=a%20b");
+                let why = format!("bad {name}: percent-encoded UTF-8, as in {name}=a%20b");
                 return Err(BAD_QUERY.because(why));
             }
         }

@@ -4,6 +4,7 @@
 //! of this crate.
 
 use crate::http::refusal::Refusal;
+use crate::http::refusal::common::LATE;
 use crate::http::refusal::kind::Kind;
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
@@ -64,9 +65,9 @@ impl From<FramingError> for Refusal {
             FramingError::Length | FramingError::Chunks => BAD_FRAMING,
             FramingError::Coding => TRANSFER_CODING,
             FramingError::TooLarge => TOO_LARGE,
-            FramingError::Late => return Refusal::Late,
+            FramingError::Late => return LATE,
         };
-        kind.because(why)
+        kind.because(why.to_string())
     }
 }
 

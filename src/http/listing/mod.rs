@@ -7,8 +7,7 @@ use crate::http::refusal::Refusal;
 use std::time::{Duration, UNIX_EPOCH};
 
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, LINK,
-    LOCATION, VARY,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, LINK, VARY,
 };
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde::Serialize;
@@ -173,11 +172,11 @@ impl Query {
             // An empty delimiter is none, as in S3.
             "" => Ok(false),
             DELIMITER => Ok(true),
-            _ => Err(BAD_QUERY.because(format_args!("bad delimiter: it is '{DELIMITER}'"))),
+            _ => Err(BAD_QUERY.because(format!("bad delimiter: it is '{DELIMITER}'"))),
         };
         let limit = |limit: &str| match limit.parse() {
             Ok(limit @ 1..=MAX_LIMIT) => Ok(limit),
-            _ => Err(BAD_QUERY.because(format_args!("bad limit: a number from 1 to {MAX_LIMIT}"))),
+            _ => Err(BAD_QUERY.because(format!("bad limit: a number from 1 to {MAX_LIMIT}"))),
         };
         let format = |name| {
             let why = "bad format: it is json, text or html";
@@ -278,7 +277,7 @@ const NOTHING: HeaderValue = HeaderValue::from_static(
 );
 
 /// Adds the headers of a page of a listing, with the link to the `next` one.
-pub fn describe(
+fn describe(
     headers: &mut HeaderMap,
     format: ListFormat,
     next: Option<String>,
@@ -297,14 +296,6 @@ pub fn describe(
     if let Some(next) = next {
         put(headers, LINK, next);
     }
-}
-
-/// Redirects a browser to the page. No cache may keep this: other clients get an answer at the address that they asked
-/// for.
-pub fn describe_move(headers: &mut HeaderMap, to: String) {
-    put(headers, LOCATION, to);
-    headers.insert(VARY, HeaderValue::from_static("accept"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
 }
 
 #[cfg(test)]

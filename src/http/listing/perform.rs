@@ -4,22 +4,33 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use hyper::StatusCode;
+use hyper::header::{CACHE_CONTROL, CONTENT_ENCODING, HeaderValue, LINK, LOCATION, VARY};
 use hyper::http::request::Parts;
 use sha2::{Digest as _, Sha256};
 
 use crate::http::auth::credentials::{AuthMethod, Principal};
+use crate::http::body::response::Body;
 use crate::http::head::accept::takes_gzip;
 use crate::http::head::query::{Parameters, QueryFields};
-use crate::http::head::syntax::{depth, encoded, up};
-use crate::http::listing::{ListFormat, ListTarget, PARAMETERS, Query, json, text};
+use crate::http::head::syntax::{depth, encoded, put, up};
+use crate::http::listing::{ListFormat, ListTarget, PARAMETERS, Query, describe, json, text};
 use crate::http::refusal::Refusal;
-use crate::http::response::outcome::Outcome;
+use crate::http::refusal::kind::Kind;
+use crate::http::response::{Reply, empty, plain};
 use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::{GetOptions, Operation, UiRequest};
 use crate::http::ui::frame::tag;
 use crate::http::ui::{self, PageRights};
 use crate::http::values::conditional::preconditions;
 use crate::store::{Error, Key, Listing, Page, Prefixes, Store};
+
+/// The challenge with which a browser forgets a password: it names a scheme that browsers neither answer nor ask for.
+const SIGNED_OUT: Refusal = Refusal::new(
+    &Kind::new(StatusCode::UNAUTHORIZED, "signed-out")
+        .fields(&[("www-authenticate", "Bearer realm=\"signed out\"")]),
+    "you are signed out",
+);
 
 /// The most items of a listing that a reactor writes itself.
 const WRITTEN_AT_ONCE: usize = 50;
@@ -80,7 +91,7 @@ const OF_SESSION: &Parameters = &Parameters {
 pub fn session(query: &QueryFields<'_>) -> Result<Option<Operation<'static>>, Refusal> {
     query.check(OF_SESSION, &[])?;
     if query.has("sign-out") {
-        return Err(Refusal::SignedOut);
+        return Err(SIGNED_OUT);
     }
     Ok(query.get("sign-in").map(|folder| {
         // A name of no folder leads to the root.
@@ -91,7 +102,7 @@ pub fn session(query: &QueryFields<'_>) -> Result<Option<Operation<'static>>, Re
 }
 
 /// The page of a listing that `target` names.
-pub async fn list(service: &Service, mut target: ListTarget) -> Result<Outcome, Refusal> {
+pub async fn list(service: &Service, mut target: ListTarget) -> Result<Reply, Refusal> {
     let Service { store, reactor, .. } = service;
     let listing = store.list(*reactor, target.page.clone()).await?;
     let (next, format) = (target.next_link(&listing), target.format);
@@ -107,22 +118,24 @@ pub async fn list(service: &Service, mut target: ListTarget) -> Result<Outcome, 
     };
     let (text, etag) = written(store, listing, false, render).await?;
     let is_known = ui::is_known(preconditions.as_ref(), &etag)?;
-    Ok(Outcome::Listed {
-        text: (!is_known).then_some(text),
-        format,
-        next,
-        etag,
-    })
+    let response = if is_known {
+        empty(StatusCode::NOT_MODIFIED)
+    } else {
+        plain(StatusCode::OK, Body::bytes(text))
+    };
+    Ok(Reply::from(response).with(|headers| {
+        describe(headers, format, next, etag, &service.config);
+    }))
 }
 
-/// Redirects to the page of the folder of this name, if there is one that the client may see, with the query. The
+/// The address of the page of the folder of this name, if there is one that the client may see, with the query. The
 /// address that was asked for has this `depth`, which an encoded `/` makes another than that of the key.
 pub async fn folder_of(
     request: &RequestContext,
     key: &Key<'_>,
     depth: usize,
     options: Option<&GetOptions>,
-) -> Result<Outcome, Refusal> {
+) -> Result<Option<String>, Refusal> {
     let Service { store, reactor, .. } = &*request.service;
     let mut page = Page {
         prefix: format!("{}/", key.as_str()),
@@ -134,22 +147,32 @@ pub async fn folder_of(
     };
     let may_list = |principal: &Principal| principal.may_list(&mut page);
     if !request.principal().is_none_or(may_list) {
-        return Ok(Outcome::NoValue);
+        return Ok(None);
     }
     let found = store.list(*reactor, page).await?;
     if found.keys.is_empty() && found.folders.is_empty() {
-        return Ok(Outcome::NoValue);
+        return Ok(None);
     }
     // Relative, as the server may be below a path of a proxy.
     let mut to = format!("{}{}/", up(depth), encoded(key.as_str()));
     if let Some(query) = options.and_then(|options| options.query.as_deref()) {
         to = format!("{to}?{query}");
     }
-    Ok(Outcome::Redirect(to))
+    Ok(Some(to))
+}
+
+/// Redirects a browser to the page. No cache may keep this: other clients get an answer at the address that they asked
+/// for.
+pub fn redirect(to: String) -> Reply {
+    Reply::from(empty(StatusCode::FOUND)).with(|headers| {
+        put(headers, LOCATION, to);
+        headers.insert(VARY, HeaderValue::from_static("accept"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    })
 }
 
 /// The page for browsers, as the client may use it.
-pub async fn ui_page(request: &RequestContext, asked: UiRequest) -> Result<Outcome, Refusal> {
+pub async fn ui_page(request: &RequestContext, asked: UiRequest) -> Result<Reply, Refusal> {
     let service = &*request.service;
     let principal = request.principal();
     let subject = principal.map(|principal| &*principal.subject);
@@ -178,11 +201,20 @@ pub async fn ui_page(request: &RequestContext, asked: UiRequest) -> Result<Outco
         (document, is_known)
     };
     let (document, is_known) = written(&service.store, listing, takes_long, render).await?;
-    Ok(Outcome::Ui {
-        is_known: is_known?,
-        document,
-        next,
-    })
+    let response = if is_known? {
+        empty(StatusCode::NOT_MODIFIED)
+    } else {
+        plain(StatusCode::OK, Body::bytes(document.html))
+    };
+    Ok(Reply::from(response).with(|headers| {
+        headers.extend(ui::headers(&document.etag));
+        if document.is_gzip {
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        if let Some(next) = next {
+            put(headers, LINK, next);
+        }
+    }))
 }
 
 /// The text that `render` makes of `listing`; on the compute threads, where it is long or `takes_long`.

@@ -1,10 +1,10 @@
 //! The kinds of refusals: the status, the name and the flags of each. Knows no refusal.
 //!
-//! Responses, the audit log and the log read them. A status stands in a [`Kind`] or in `response`.
+//! Responses, the audit log and the log read them.
 
 use hyper::StatusCode;
 
-/// A kind of refusals: a row of the table here, or a constant beside the feature that refuses.
+/// A kind of refusals: a constant beside the feature that refuses, or beside [the refusals of several](super::common).
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     pub status: StatusCode,
@@ -13,6 +13,8 @@ pub struct Kind {
     flags: &'static [Flag],
     /// Fields that the response has besides.
     pub fields: &'static [(&'static str, &'static str)],
+    /// The kind in its place with `--compat`, as the C server had it.
+    compat: Option<&'static Kind>,
 }
 
 /// A property of a refusal.
@@ -28,6 +30,8 @@ pub enum Flag {
     Empty,
     /// Clients of S3 and Azure get an error as theirs.
     OfStore,
+    /// The request may have changed something: the audit log says that its result is not known.
+    OfUnknownResult,
 }
 
 impl Kind {
@@ -37,6 +41,7 @@ impl Kind {
             name,
             flags: &[],
             fields: &[],
+            compat: None,
         }
     }
 
@@ -50,7 +55,24 @@ impl Kind {
         self
     }
 
-    pub fn has(self, flag: Flag) -> bool {
+    pub const fn compat(mut self, kind: &'static Self) -> Self {
+        self.compat = Some(kind);
+        self
+    }
+
+    /// The kind that clients see.
+    pub fn shown(&self, compat: bool) -> &Self {
+        self.compat.filter(|_| compat).unwrap_or(self)
+    }
+
+    pub fn has(&self, flag: Flag) -> bool {
         self.flags.contains(&flag)
+    }
+}
+
+/// A kind is known by its status and its name.
+impl PartialEq for Kind {
+    fn eq(&self, other: &Self) -> bool {
+        (self.status, self.name) == (other.status, other.name)
     }
 }

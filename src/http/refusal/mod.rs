@@ -1,277 +1,170 @@
-//! The refusals of requests, in words for the client: found before the store is asked, or while the request is
-//! performed.
+//! A refused request: of what kind the refusal is, and why, in words for the client; found before the store is asked,
+//! or while the request is performed.
 //!
-//! A refusal that several features have has its text here, and its status and its name in the [`table`]. What one
-//! feature alone refuses is a [`Kind`] beside that feature. Knows no feature.
+//! A refusal is a value of 40 bytes, so that results with one make no future longer; what few refusals have besides is
+//! boxed. A [`Kind`] stands beside the feature that refuses, and what several refuse in [`common`]. Knows no feature.
 
+pub mod common;
+pub mod failures;
 pub mod kind;
-pub mod table;
 
-use crate::access::{Existing, Right};
-use crate::http::refusal::kind::Kind;
-use crate::store::{self, BadKey, Key, Published};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 
-/// The reason that a request is refused for.
-#[derive(Debug, thiserror::Error)]
-pub enum Refusal {
-    /// A refusal whose kind stands beside its feature.
-    #[error("{1}")]
-    Of(&'static Kind, Box<str>),
-    #[error("no such key; the path of a folder ends with '/'")]
-    NoSuchKey,
-    #[error("nothing has this path")]
-    NoSuchPath,
-    #[error("the root is not removed: delete what is in it")]
-    Root,
-    #[error("PUT needs a key, as in PUT /key")]
-    NoKey,
-    #[error("nothing was stored: PUT needs a Content-Length above 0")]
-    NothingToStore,
-    #[error("bad key: {0}")]
-    BadKey(#[from] BadKey),
-    #[error(
-        "the key has more segments than this server makes folders for ({most}, --max-key-depth)"
-    )]
-    KeyTooDeep { most: usize },
-    #[error(
-        "this is the address of a folder, which has no value: name a key in it, or make the folder with MKCOL"
-    )]
-    Folder,
-    #[error("there is no folder of this name")]
-    NoSuchFolder,
-    #[error("a folder is made without a body: MKCOL takes none")]
-    FolderWithBody,
-    #[error("a folder has no version, so a change of it takes no precondition")]
-    FolderPrecondition,
-    #[error(
-        "this removes the folder and the {values} values below it: repeat it with Depth: infinity"
-    )]
-    NeedsDepth { values: u64 },
-    /// The removal or the copy of a folder failed, after this was done.
-    #[error("{0}; {1} before")]
-    OfFolder(Box<Refusal>, FolderWork),
-    #[error("bad key: '%' must be followed by two hexadecimal digits")]
-    BadEscape,
-    #[error("a request needs exactly one valid Host header")]
-    BadHost,
-    #[error("the request did not arrive in time")]
-    Late,
-    #[error("a body over HTTP/1.0 needs a Content-Length")]
-    LengthRequired,
-    #[error("only Expect: 100-continue is supported")]
-    Expectation,
-    #[error("the target of a request is a path, as in GET /key")]
-    BadTarget,
-    #[error("a part of a value cannot be stored: PUT takes no Content-Range")]
-    PartialPut,
-    #[error("an upload is a form: multipart/form-data, with a boundary of at most 70 bytes")]
-    NoForm,
-    #[error("no range lies within the value ({len} bytes)")]
-    Unsatisfiable { len: u64 },
-    /// The prefix, and the last segment of the key.
-    #[error(
-        "bad key: below {:?} the last segment is the SHA-256 of the value, 64 digits in lower case with or without sha256: \
-         before them, and {:?} is none",
-        .0.0, .0.1
-    )]
-    NoDigestInName(Box<(String, String)>),
-    #[error("the value does not have the digest that was sent with it")]
-    DigestMismatch,
-    /// The digests in hexadecimal digits: that of the value, and that of a field or of the key.
-    #[error("the value does not have the digest that was sent with it: its SHA-256 is {}, not {}", .0[0], .0[1])]
-    Sha256Mismatch(Box<[String; 2]>),
-    #[error("the precondition does not hold")]
-    Precondition,
-    #[error(
-        "this server has none of the locks and states that the field If of WebDAV asks for: nothing was done; If-Match asks for a version"
-    )]
-    If,
-    /// With the methods that the path takes.
-    #[error("{}", of_method(.0))]
-    Method(&'static str),
-    #[error("this page knows {0}")]
-    PageMethod(&'static str),
-    #[error("authentication required: send a valid token, or name and password")]
-    Unauthenticated { realm: Box<str> },
-    #[error("you are signed out")]
-    SignedOut,
-    #[error("the client certificate of this connection has ended: connect again with a valid one")]
-    CertificateEnded,
-    #[error("not allowed: this needs the right to {} here", .0.name())]
-    NotAllowed(Right),
-    #[error("the key has a value: to replace it needs the right to write here")]
-    Exists(Existing),
-    #[error("too many wrong tokens or passwords from this address: wait {retry_after} s")]
-    TooManyFailures { retry_after: u64 },
-    #[error("too many passwords are being checked: try again in a moment")]
-    ChecksBusy,
-    #[error("this server is read-only")]
-    ReadOnly,
-    #[error("the value is larger than this server takes ({limit} bytes)")]
-    TooLarge { limit: u64 },
-    #[error("the request's body was cut off or malformed")]
-    CutOff,
-    #[error("there is no such upload: it was never made, was cancelled, or has expired")]
-    NoSuchUpload,
-    #[error("a part of an upload comes with Content-Type: application/partial-upload")]
-    NotPartialUpload,
-    #[error("a part of an upload comes with a valid {0}")]
-    UploadField(&'static str),
-    #[error("the upload goes on at offset {expected}, and this part begins at {provided}")]
-    MismatchingOffset { expected: u64, provided: u64 },
-    #[error("the lengths that were given for this upload differ")]
-    InconsistentLength,
-    #[error("the upload is complete: nothing can be appended")]
-    UploadComplete,
-    #[error("another request has taken the upload over")]
-    UploadTaken,
-    /// The refusal of a request for a resumable upload, with the state of the upload.
-    #[error("{0}")]
-    OfUpload(Box<Refusal>, UploadState),
-    #[error("{}", .0.why)]
-    OfForm(Box<HaltedForm>),
-    #[error("{0}")]
-    OfArchive(Box<HaltedArchive>),
-    /// The store failed.
-    #[error("{0}")]
-    Store(store::Error),
-    #[error("the server failed on this request; its log says more")]
-    Panicked,
-}
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
-/// What was done to a folder before a failure.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-pub enum FolderWork {
-    /// So many values were copied.
-    #[error("{0} values were copied")]
-    Copied(u64),
-    /// So many values were removed, and so many folders.
-    #[error("{0} values were removed")]
-    Removed(u64, u64),
-}
+use crate::http::audit::AuditEvent;
+use crate::http::refusal::kind::{Flag, Kind};
+use crate::store::{Error, Key};
 
-/// The state of a resumable upload.
-#[derive(Clone, Debug, Default)]
-pub struct UploadState {
-    /// Its address, if the response has it.
-    pub location: Option<String>,
-    /// The response is of the target of the upload, not of the upload resource.
-    pub complete: bool,
-    pub offset: Option<u64>,
-    pub length: Option<u64>,
-}
-
-/// A file of a form that was stored.
+/// The refusal of a request.
 #[derive(Debug)]
-pub struct StoredFile {
-    pub key: Key<'static>,
-    /// `None` where it was received and dropped.
-    pub published: Option<Published>,
+pub struct Refusal {
+    pub kind: &'static Kind,
+    /// The reason, for the client.
+    pub text: Cow<'static, str>,
+    more: Option<Box<More>>,
 }
 
-/// A form that ended before all of its files were stored.
+/// What few refusals have.
+#[derive(Debug, Default)]
+pub struct More {
+    /// Fields of the response that say what the client can do.
+    pub fields: HeaderMap,
+    /// Members of the problem.
+    pub members: BTreeMap<&'static str, u64>,
+    /// The failure of the store, of which the log has more than the client.
+    pub cause: Option<Error>,
+    /// What was done before.
+    pub done: Option<Done>,
+}
+
+/// What a request had done before it failed.
 #[derive(Debug)]
-pub struct HaltedForm {
-    pub folder: String,
-    /// The file that was not stored, if the form had come to one.
-    pub file: Option<Key<'static>>,
-    pub stored: Vec<StoredFile>,
-    pub why: Refusal,
+pub struct Done {
+    pub work: Work,
+    /// The name of what failed, if it had come to one.
+    pub at: Option<String>,
+    /// The number of values, and of their bytes, where they are counted.
+    pub values: Option<u64>,
+    pub bytes: Option<u64>,
+    /// The keys of the values, or of the first ones.
+    pub keys: Vec<Key<'static>>,
+    /// What the audit log is told of it.
+    pub events: Vec<AuditEvent>,
 }
 
-/// An archive that ended before all of its members were stored.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "{}{why}; values stored before: {stored} ({bytes} bytes)",
-    .path.as_ref().map_or_else(String::new, |path| format!("{path}: "))
-)]
-pub struct HaltedArchive {
-    /// The path of the member that was not stored, if the archive had come to one.
-    pub path: Option<String>,
-    pub why: Refusal,
-    /// The values that were stored before, and their bytes.
-    pub stored: u64,
-    pub bytes: u64,
+/// The work that was under way.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Work {
+    /// The files of a form are stored in this folder.
+    Form(String),
+    /// The members of an archive are stored.
+    Archive,
+    /// The values of a folder are copied.
+    Copy,
+    /// A folder is removed.
+    Removal,
 }
 
-/// The way to store something, where there is one beside the `methods` of the path.
-fn of_method(methods: &str) -> String {
-    let hint = if methods.contains("MKCOL") {
-        ": store a value with PUT, a form with files by POST to /-/upload"
-    } else {
-        ""
-    };
-    format!("this path takes {methods}{hint}")
+impl Done {
+    /// The most keys that are told of many.
+    pub const MOST_NAMED: usize = 100;
+
+    pub fn of(work: Work) -> Self {
+        Self {
+            work,
+            at: None,
+            values: None,
+            bytes: None,
+            keys: Vec::new(),
+            events: Vec::new(),
+        }
+    }
 }
 
 impl Kind {
     /// The refusal for this reason, in words for the client.
-    pub fn because(&'static self, why: impl std::fmt::Display) -> Refusal {
-        Refusal::Of(self, why.to_string().into())
+    pub fn because(&'static self, why: impl Into<Cow<'static, str>>) -> Refusal {
+        Refusal {
+            kind: self,
+            text: why.into(),
+            more: None,
+        }
     }
 }
 
 impl Refusal {
-    /// The reason itself, without the state of an upload, a form, an archive or a folder.
-    pub fn reason(&self) -> &Self {
-        match self {
-            Self::OfUpload(why, _) | Self::OfFolder(why, ..) => why.reason(),
-            Self::OfForm(halted) => halted.why.reason(),
-            Self::OfArchive(halted) => halted.why.reason(),
-            reason => reason,
+    pub const fn new(kind: &'static Kind, text: &'static str) -> Self {
+        Self {
+            kind,
+            text: Cow::Borrowed(text),
+            more: None,
         }
     }
 
-    /// The refusal of a request whose body was given up: a body that was cut off becomes one that is late.
-    pub fn of_late_body(self) -> Self {
-        match self {
-            Self::CutOff => Self::Late,
-            Self::OfForm(mut halted) => {
-                halted.why = halted.why.of_late_body();
-                Self::OfForm(halted)
-            }
-            Self::OfArchive(mut halted) => {
-                halted.why = halted.why.of_late_body();
-                Self::OfArchive(halted)
-            }
-            other => other,
+    /// The same with what few refusals have, to be set.
+    pub fn more(&mut self) -> &mut More {
+        self.more.get_or_insert_default()
+    }
+
+    /// The same with this field, which its response has.
+    pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.more().fields.append(name, value);
+        self
+    }
+
+    /// The same after all that was `done`.
+    pub fn after(mut self, done: Done) -> Self {
+        self.more().done = Some(done);
+        self
+    }
+
+    /// What few refusals have, if this one has it.
+    pub fn besides(&self) -> Option<&More> {
+        self.more.as_deref()
+    }
+
+    /// The failure of the store.
+    pub fn cause(&self) -> Option<&Error> {
+        self.besides()?.cause.as_ref()
+    }
+
+    /// What was done before.
+    pub fn done(&self) -> Option<&Done> {
+        self.besides()?.done.as_ref()
+    }
+
+    /// The name of the problem.
+    pub fn name(&self) -> &'static str {
+        match self.cause() {
+            Some(Error::NotSupported { name, .. }) => name,
+            _ => self.kind.name,
         }
+    }
+
+    /// True where the request may have changed something, and nobody knows.
+    pub fn leaves_doubt(&self) -> bool {
+        self.kind.has(Flag::OfUnknownResult) || matches!(self.cause(), Some(Error::Unsynced(_)))
+    }
+
+    /// The failure of the store that this is, or that a body is cut off.
+    pub fn into_failure(self) -> Error {
+        let cause = self.more.and_then(|more| more.cause);
+        cause.unwrap_or(Error::Incomplete)
     }
 }
 
-impl From<store::Error> for Refusal {
-    fn from(error: store::Error) -> Self {
-        match error {
-            store::Error::Incomplete => Self::CutOff,
-            store::Error::Precondition => Self::Precondition,
-            store::Error::NoFolder => Self::NoSuchFolder,
-            error => Self::Store(error),
-        }
+impl Display for Refusal {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
     }
 }
 
-/// For tests: store errors cannot be compared.
-#[cfg(test)]
+/// Two refusals are equal that say the same.
 impl PartialEq for Refusal {
     fn eq(&self, other: &Self) -> bool {
-        format!("{self:?}") == format!("{other:?}")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_an_archive_that_is_late_the_reason_is_told() {
-        let halted = HaltedArchive {
-            path: Some("d/a".to_owned()),
-            why: Refusal::CutOff,
-            stored: 2,
-            bytes: 3,
-        };
-        let late = Refusal::OfArchive(Box::new(halted)).of_late_body();
-        let told = format!("d/a: {}; values stored before: 2 (3 bytes)", Refusal::Late);
-        assert_eq!(late.to_string(), told);
+        self.kind == other.kind && self.text == other.text
     }
 }

@@ -10,33 +10,38 @@ use std::sync::Arc;
 
 use hyper::header::HeaderMap;
 use hyper::http::request::Parts;
-use hyper::{Method, Response};
+use hyper::{Method, Response, StatusCode};
 use tokio::sync::Semaphore;
 use tracing::field::display;
 
 use crate::access::Existing;
 use crate::http::admin::Admin;
+use crate::http::audit::AuditEvent;
 use crate::http::auth::Guard;
 use crate::http::auth::credentials::Principal;
 use crate::http::body::response::Body;
 use crate::http::exchange::request_log::{
-    Audit, AuditEvent, IdGenerator, LogEntry, Timing, logged_fields, protocol,
+    Audit, IdGenerator, LogEntry, Timing, logged_fields, protocol,
 };
 use crate::http::exchange::{ConnectionState, RequestGuard};
 use crate::http::head::client::{Client, Peer};
 use crate::http::head::encode::Encoder;
+use crate::http::head::path::path_of;
+use crate::http::head::syntax::encoded;
 use crate::http::refusal::Refusal;
-use crate::http::refusal::kind::Flag;
-use crate::http::response::outcome::Outcome;
-use crate::http::response::plain::close;
-use crate::http::response::render;
-use crate::http::service::audit;
+use crate::http::refusal::common::PRECONDITION;
+use crate::http::refusal::kind::{Flag, Kind};
+use crate::http::response::{Reply, close};
 use crate::http::service::operation::{PutOptions, ResponseContext};
+use crate::http::service::respond::render;
 use crate::http::service_config::ServiceConfig;
 use crate::http::watch::feed::Subscribers;
 use crate::log::Throttle;
 use crate::metrics::ReactorCounters;
 use crate::store::{Error, Key, Store, Uploader};
+
+const PANICKED: &Kind = &Kind::new(StatusCode::INTERNAL_SERVER_ERROR, "internal")
+    .flags(&[Flag::Closes, Flag::OfUnknownResult]);
 
 /// The response to a request, as hyper takes it.
 pub type Answer = Result<Response<Body>, Infallible>;
@@ -80,7 +85,7 @@ impl Service {
     /// The response to a request, by what came of it, which the audit log gets.
     pub fn conclude(
         &self,
-        mut result: Result<Outcome, Refusal>,
+        mut result: Result<Reply, Refusal>,
         context: &ResponseContext,
         connection: &ConnectionState,
         peer: Peer,
@@ -90,8 +95,7 @@ impl Service {
             result = result.map_err(Refusal::of_late_body);
         }
         if self.config.logs.audit {
-            let events = audit::events(&result, &self.config);
-            connection.record.set_audit(events);
+            connection.record.set_audit(told(&mut result));
         }
         if let Err(refusal) = &result {
             self.log_refusal(refusal, Some(peer), request);
@@ -103,20 +107,15 @@ impl Service {
     /// than that it broke off.
     pub fn broke_off(&self, why: Refusal, connection: &ConnectionState) -> Error {
         self.log_refusal(&why, None, None);
-        let result = Err(why);
-        let (events, _) = audit::events(&result, &self.config);
         let audit = |event| connection.record.audit_now(event);
-        events.into_iter().for_each(audit);
-        match result {
-            Err(Refusal::Store(error)) => error,
-            _ => Error::Incomplete,
-        }
+        events_of(&why).into_iter().for_each(audit);
+        why.into_failure()
     }
 
     /// The response to a request that has no more in the logs.
     pub fn render(
         &self,
-        result: Result<Outcome, Refusal>,
+        result: Result<Reply, Refusal>,
         context: &ResponseContext,
     ) -> Response<Body> {
         if let Err(refusal) = &result {
@@ -129,15 +128,13 @@ impl Service {
     /// which the client does not get.
     fn log_refusal(&self, refusal: &Refusal, peer: Option<Peer>, request: Option<&RequestContext>) {
         let message = "refused a host or an origin";
-        match refusal.reason() {
-            Refusal::Store(error) => self.log_failure(error, request),
-            cause if cause.kind(self.config.compat).has(Flag::Logged) => {
-                if let Some(left_out) = self.throttle.pass(message) {
-                    let peer = peer.map(display);
-                    tracing::warn!(peer, %cause, left_out, "{message}");
-                }
-            }
-            _ => {}
+        if let Some(error) = refusal.cause() {
+            self.log_failure(error, request);
+        } else if refusal.kind.has(Flag::Logged)
+            && let Some(left_out) = self.throttle.pass(message)
+        {
+            let peer = peer.map(display);
+            tracing::warn!(peer, cause = %refusal, left_out, "{message}");
         }
     }
 
@@ -243,7 +240,7 @@ impl Service {
         tracing::error!(request_id, peer = %client.peer, %method, key = path, "a request panicked");
         connection.counters().panics.add(1);
         connection.leave_unread();
-        Refusal::Panicked
+        PANICKED.because("the server failed on this request; its log says more")
     }
 }
 
@@ -311,7 +308,7 @@ impl RequestContext {
     /// Writes to the audit log that the value of `key` was stored, one of many that the request brings.
     pub fn audit_changed(&self, key: &Key<'_>) {
         if self.service.config.logs.audit {
-            let event = AuditEvent::Changed(Some(audit::path(key)));
+            let event = AuditEvent::Changed(Some(path_of(key)));
             self.guard.connection.record.audit_now(event);
         }
     }
@@ -319,9 +316,8 @@ impl RequestContext {
     /// Writes to the audit log that the client was refused, if it was, what the request would do with the value of
     /// `key`, one of many.
     pub fn audit_refused(&self, key: &Key<'_>, why: &Refusal) {
-        let kind = why.kind(self.service.config.compat);
-        if kind.has(Flag::Audited) {
-            let event = AuditEvent::Refused(kind.name, Some(audit::path(key)));
+        if why.kind.has(Flag::Audited) {
+            let event = AuditEvent::Refused(why.name(), Some(path_of(key)));
             self.guard.connection.record.audit_now(event);
         }
     }
@@ -334,7 +330,7 @@ impl RequestContext {
         stored: Result<T, Refusal>,
     ) -> Result<T, Refusal> {
         stored.map_err(|why| match (why, self.principal(), existing) {
-            (Refusal::Precondition, Some(client), Some(existing)) => {
+            (why, Some(client), Some(existing)) if why.kind == PRECONDITION.kind => {
                 client.deny_replacing(existing)
             }
             (why, ..) => why,
@@ -351,4 +347,58 @@ pub fn attach(response: &mut Response<Body>, guard: RequestGuard) {
     let record = &guard.connection.record;
     record.answered(status, response.headers_mut());
     response.body_mut().ends(guard);
+}
+
+/// What the audit log is told of a request, by what came of it. False where the result of a change is not known.
+fn told(result: &mut Result<Reply, Refusal>) -> (Vec<AuditEvent>, bool) {
+    match result {
+        Ok(reply) => (reply.take_events(), true),
+        Err(refusal) => (events_of(refusal), !refusal.leaves_doubt()),
+    }
+}
+
+/// The events of a refused request: what it had changed, and whether its client was refused.
+fn events_of(refusal: &Refusal) -> Vec<AuditEvent> {
+    let done = refusal.done();
+    let mut events = done.map_or_else(Vec::new, |done| done.events.clone());
+    if let Some(Error::FolderKept) = refusal.cause() {
+        events.push(AuditEvent::Changed(None));
+    }
+    if refusal.kind.has(Flag::Audited) {
+        let at = done.and_then(|done| done.at.as_ref());
+        let path = at.map(|at| format!("/{}", encoded(at)));
+        events.push(AuditEvent::Refused(refusal.name(), path));
+    }
+    events
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::http::refusal::{Done, Work};
+    use crate::http::service::context::*;
+
+    #[test]
+    fn of_what_ends_early_each_change_is_told_and_why_it_ended() {
+        const REFUSED: &Kind = &Kind::new(StatusCode::FORBIDDEN, "").flags(&[Flag::Audited]);
+        let halted = |why: Refusal| {
+            let refusal = why.after(Done {
+                at: Some("out/c d".to_owned()),
+                events: vec![AuditEvent::Changed(Some("/in/a%20b".to_owned()))],
+                ..Done::of(Work::Archive)
+            });
+            told(&mut Err(refusal))
+        };
+        let first = || AuditEvent::Changed(Some("/in/a%20b".to_owned()));
+        let second = AuditEvent::Refused("", Some("/out/c%20d".to_owned()));
+        assert_eq!(
+            halted(REFUSED.because("why")),
+            (vec![first(), second], true)
+        );
+        let unknown = halted(Error::OutcomeUnknown { is_late: true }.into());
+        assert_eq!(unknown, (vec![first()], false));
+        let unsynced = halted(Error::Unsynced(Box::new(Error::Truncated)).into());
+        assert_eq!(unsynced, (vec![first()], false));
+        let full = halted(Error::TooLarge.into());
+        assert_eq!(full, (vec![first()], true));
+    }
 }

@@ -5,6 +5,8 @@
 
 use std::pin::pin;
 
+use hyper::StatusCode;
+
 use crate::failpoint;
 use crate::http::archives::pack::archive;
 use crate::http::archives::unpack::unpack;
@@ -14,18 +16,24 @@ use crate::http::body::request::{Received, RequestBody};
 use crate::http::exchange::record::catch_panic_in;
 use crate::http::folders::{copy_folder, make_folder, move_folder, remove_folder};
 use crate::http::forms::perform::store_form;
-use crate::http::listing::perform::{folder_of, list, ui_page};
+use crate::http::listing::perform::{folder_of, list, redirect, ui_page};
 use crate::http::refusal::Refusal;
-use crate::http::response::outcome::Outcome;
+use crate::http::refusal::common::NO_SUCH_KEY;
+use crate::http::refusal::kind::Kind;
+use crate::http::response::{Reply, empty};
 use crate::http::service::context::{Answer, RequestContext, attach};
 use crate::http::service::operation::Operation;
+use crate::http::service::respond::options;
 use crate::http::sites::perform::site;
 use crate::http::uploads::perform::{create_upload, use_upload};
 use crate::http::values::get::get;
 use crate::http::values::moves::perform::relocate;
 use crate::http::values::put::put;
+use crate::http::values::representation::stored;
 use crate::http::watch::feed::NO_WATCH;
 use crate::store::{Error, Key, Purpose};
+
+const WITH_BODY: &Kind = &Kind::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "folder-with-body");
 
 /// The response to a request, once it is performed.
 pub async fn perform(
@@ -69,13 +77,13 @@ pub async fn perform(
         .await
 }
 
-/// The outcome of `operation`. All but GET, PUT and DELETE of a directory are boxed: a future is copied once where it
+/// The reply to `operation`. All but GET, PUT and DELETE of a directory are boxed: a future is copied once where it
 /// is begun, and would be longer with them.
 async fn execute(
     request: &RequestContext,
     mut operation: Operation<'static>,
     body: &mut Received<'_>,
-) -> Result<Outcome, Refusal> {
+) -> Result<Reply, Refusal> {
     let service = &*request.service;
     if !body.has_ended && operation.takes_no_body() {
         Box::pin(pass_over(request, &mut operation, body)).await?;
@@ -83,20 +91,21 @@ async fn execute(
     match operation {
         Operation::Put { .. } if service.config.discard => {
             body.discard().await?;
-            Ok(Outcome::Discarded)
+            Ok(empty(StatusCode::OK).into())
         }
         Operation::Get {
             key,
             options,
             by_browser,
         } => {
-            let found = get(request, &key, options.as_deref(), None).await?;
-            match (found, by_browser) {
-                (Outcome::NoValue, Some(depth)) => {
-                    Box::pin(folder_of(request, &key, depth, options.as_deref())).await
-                }
-                (found, _) => Ok(found),
+            if let Some(found) = get(request, &key, options.as_deref(), None).await? {
+                return Ok(found.into());
             }
+            let Some(depth) = by_browser else {
+                return Err(NO_SUCH_KEY);
+            };
+            let folder = Box::pin(folder_of(request, &key, depth, options.as_deref())).await?;
+            folder.map(redirect).ok_or(NO_SUCH_KEY)
         }
         Operation::Put {
             key,
@@ -104,12 +113,12 @@ async fn execute(
             mut options,
         } => {
             let existing = options.existing;
-            let stored = if let Some(creation) = options.creation.take() {
+            let reply = if let Some(creation) = options.creation.take() {
                 Box::pin(create_upload(request, key, *creation, options, body)).await
             } else {
-                put(request, key, len, options, body).await
+                put(request, key, len, options, body).await.map(stored)
             };
-            request.narrowed(existing, stored)
+            request.narrowed(existing, reply)
         }
         Operation::Upload(id, asked) => Box::pin(use_upload(request, id, asked, body)).await,
         Operation::Form(form) => Box::pin(store_form(request, *form, body)).await,
@@ -117,15 +126,15 @@ async fn execute(
             let name = key.clone();
             let deleted = service.store.delete(service.reactor, key, preconditions);
             if deleted.await? {
-                return Ok(Outcome::Deleted);
+                return Ok(Reply::from(empty(StatusCode::OK)).changed());
             }
             Box::pin(without_value(request, name)).await
         }
         Operation::Move(asked) => {
             let name = asked.from.clone();
             match Box::pin(relocate(request, *asked, Purpose::Use)).await? {
-                Outcome::NoValue => Box::pin(without_value(request, name)).await,
-                outcome => Ok(outcome),
+                None => Box::pin(without_value(request, name)).await,
+                Some(relocated) => Ok(relocated.into()),
             }
         }
         Operation::MoveFolder(asked) => Box::pin(move_folder(service, *asked)).await,
@@ -144,11 +153,14 @@ async fn execute(
         Operation::Unpack(asked) => Box::pin(unpack(request, *asked, body)).await,
         Operation::Share(asked) => sign(request.principal(), &asked),
         Operation::Ui(asked) => Box::pin(ui_page(request, *asked)).await,
-        Operation::Redirect(to) | Operation::SignIn(to) => Ok(Outcome::Redirect(to)),
-        Operation::Options(asked) => Ok(Outcome::Options(asked)),
+        Operation::Redirect(to) | Operation::SignIn(to) => Ok(redirect(to)),
+        Operation::Options(asked) => {
+            let has_origin = request.context.origin.is_some();
+            Ok(options(asked, has_origin, &service.config))
+        }
         Operation::Page(page, format) => {
             let page = Box::pin(service.admin.answer(page, format)).await;
-            Ok(Outcome::Page(page))
+            Ok(page.into())
         }
         // The service itself subscribes, where the store has a feed.
         Operation::Watch(_) => Err(NO_WATCH.into()),
@@ -163,7 +175,7 @@ async fn pass_over(
 ) -> Result<(), Refusal> {
     let has_body = body.ignore().await?;
     if has_body && matches!(operation, Operation::MakeFolder(_)) {
-        return Err(Refusal::FolderWithBody);
+        return Err(WITH_BODY.because("a folder is made without a body: MKCOL takes none"));
     }
     let permit = |client: &Principal| client.permit(operation);
     request.permitted_now(permit).map(drop)
@@ -171,14 +183,14 @@ async fn pass_over(
 
 /// What is answered to a DELETE, MOVE or COPY of `key`, which has no value. Clients of `WebDAV` leave out the `/` of a
 /// folder and take 404 for gone already, so a folder that the client may see is named.
-async fn without_value(request: &RequestContext, key: Key<'static>) -> Result<Outcome, Refusal> {
+async fn without_value(request: &RequestContext, key: Key<'static>) -> Result<Reply, Refusal> {
     let service = &*request.service;
     if !service.config.compat
         && service.store.has_folder(&key).await?
-        && let Outcome::Redirect(_) = folder_of(request, &key, 0, None).await?
+        && folder_of(request, &key, 0, None).await?.is_some()
     {
         let why = "a folder, whose path ends with '/', has this name";
         return Err(Error::Occupied(why.to_owned()).into());
     }
-    Ok(Outcome::NoValue)
+    Err(NO_SUCH_KEY)
 }

@@ -14,6 +14,7 @@ use crate::http::auth::credentials::Principal;
 use crate::http::auth::share::ShareRequest;
 use crate::http::forms::FormRequest;
 use crate::http::listing::ListTarget;
+use crate::http::response::problem::ErrorForm;
 use crate::http::service_config::ServiceConfig;
 use crate::http::uploads::{UPLOAD_METHODS, UploadCreation, UploadRequest};
 use crate::http::values::digest_fields::Algorithm;
@@ -218,12 +219,7 @@ pub struct FolderMove {
 /// The facts about a request that its response depends on.
 #[derive(Debug, Default)]
 pub struct ResponseContext {
-    /// Errors as `application/problem+json`.
-    pub problem: bool,
-    /// Errors as a page, for a browser whose request has this depth below the root.
-    pub page: Option<usize>,
-    /// The client is of another store, and shows its user no line of text.
-    pub of_store: bool,
+    pub errors: ErrorForm,
     /// The authenticated client; `None` where there are no rules.
     pub principal: Option<Rc<Principal>>,
     /// The origin of the page that asks, if it is allowed.

@@ -7,20 +7,20 @@
 use std::rc::Rc;
 
 use hyper::header::{
-    ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, CONTENT_LENGTH, HeaderValue,
-    ORIGIN,
+    ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, ALLOW, CONTENT_LENGTH,
+    HeaderValue, ORIGIN,
 };
 use hyper::http::request::Parts;
-use hyper::{Method, Version};
+use hyper::{Method, StatusCode, Version};
 
 use crate::http::admin::{MetricsFormat, page};
 use crate::http::archives;
 use crate::http::auth::authorize::{is_open, link_kind};
 use crate::http::auth::credentials::{AuthCache, Principal, signed_link};
 use crate::http::auth::share::{self, ShareRequest};
-use crate::http::auth::{Guard, Identified};
+use crate::http::auth::{CERTIFICATE_ENDED, Guard, Identified};
 use crate::http::body::request::RequestBody;
-use crate::http::forms::FormRequest;
+use crate::http::forms::{FormRequest, NO_FORM};
 use crate::http::head::CommonHeaders;
 use crate::http::head::accept::prefers_problem;
 use crate::http::head::client::Client;
@@ -29,6 +29,11 @@ use crate::http::head::query::QueryFields;
 use crate::http::head::syntax::depth;
 use crate::http::listing::perform::session;
 use crate::http::refusal::Refusal;
+use crate::http::refusal::common::{
+    BAD_KEY, NO_SUCH_PATH, READ_ONLY, ROOT, no_method, no_page_method, too_large,
+};
+use crate::http::refusal::kind::{Flag, Kind};
+use crate::http::response::problem::ErrorForm;
 use crate::http::service::operation::{
     GetOptions, Operation, OptionsRequest, PutOptions, ResponseContext, Target,
 };
@@ -40,9 +45,18 @@ use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::content_names::named_sha256;
 use crate::http::values::other_store;
 use crate::http::watch::request::WatchRequest;
-use crate::store::{BadKey, Digests, Key, UploadId};
+use crate::store::{Digests, Key, UploadId};
 
 mod folders;
+
+const LENGTH_REQUIRED: &Kind = &Kind::new(StatusCode::LENGTH_REQUIRED, "length-required");
+const IF_FIELD: &Kind = &Kind::new(StatusCode::NOT_IMPLEMENTED, "if-field");
+/// With `--compat` alone.
+const NOTHING_TO_STORE: &Kind = &Kind::new(StatusCode::NOT_MODIFIED, "").flags(&[Flag::Empty]);
+const IS_FOLDER: Refusal = Refusal::new(
+    BAD_KEY,
+    "this is the address of a folder, which has no value: name a key in it, or make the folder with MKCOL",
+);
 
 /// The head of a request, with the findings in it.
 pub struct RequestHead<'a> {
@@ -79,9 +93,11 @@ impl<'a> RequestHead<'a> {
         let Self { head, common, .. } = self;
         let has_page = || common.by_browser && !self.config.compat;
         ResponseContext {
-            problem: common.wants_problem_json && prefers_problem(&head.headers),
-            page: (has_page() && ui::is_preferred(&head.headers)).then(|| depth(self.path)),
-            of_store: common.of_store || other_store::is_signed(common.presented),
+            errors: ErrorForm {
+                problem: common.wants_problem_json && prefers_problem(&head.headers),
+                page: (has_page() && ui::is_preferred(&head.headers)).then(|| depth(self.path)),
+                of_store: common.of_store || other_store::is_signed(common.presented),
+            },
             principal: None,
             origin: self.allowed_origin(),
         }
@@ -107,7 +123,7 @@ impl<'a> RequestHead<'a> {
     ) -> Result<Identified, Refusal> {
         let (head, common, config) = (self.head, &self.common, self.config);
         if proven.has_ended() {
-            return Err(Refusal::CertificateEnded);
+            return Err(CERTIFICATE_ENDED);
         }
         common.check(head, self.client, &config.allowed.hosts)?;
         other_store::check(
@@ -170,13 +186,13 @@ impl<'a> RequestHead<'a> {
                 }
                 Method::OPTIONS if !config.compat => return Ok(self.options(Target::Page)),
                 _ if !config.compat => {
-                    return Err(Refusal::PageMethod(Target::Page.methods(config)));
+                    return Err(no_page_method(Target::Page.methods(config)));
                 }
                 _ => {}
             }
         }
         if config.routes == Routes::Pages {
-            return Err(Refusal::NoSuchPath);
+            return Err(NO_SUCH_PATH);
         }
         if self.path == FORMS && !config.compat {
             return self.form();
@@ -198,11 +214,11 @@ impl<'a> RequestHead<'a> {
             // Clients that only know resumable uploads create them by POST.
             Method::POST if self.common.resumable && config.resumes() => self.put(),
             Method::DELETE if self.is_folder() => self.remove_folder(),
-            Method::DELETE if self.path == "/" && !config.compat => Err(Refusal::Root),
+            Method::DELETE if self.path == "/" && !config.compat => Err(ROOT),
             Method::DELETE => {
                 let key = self.key()?.into_owned();
                 if config.read_only {
-                    return Err(Refusal::ReadOnly);
+                    return Err(READ_ONLY);
                 }
                 self.refuses_if()?;
                 let preconditions = preconditions_of_write(&head.headers);
@@ -224,7 +240,7 @@ impl<'a> RequestHead<'a> {
             }
             _ if self.config.compat => Err(self.refuse_method()),
             Method::OPTIONS => Ok(self.options(Target::Watch)),
-            _ => Err(Refusal::PageMethod(Target::Watch.methods(self.config))),
+            _ => Err(no_page_method(Target::Watch.methods(self.config))),
         }
     }
 
@@ -238,11 +254,15 @@ impl<'a> RequestHead<'a> {
     }
 
     fn refuse_method(&self) -> Refusal {
-        Refusal::Method(match self.config {
-            config if config.compat && config.read_only => "GET, HEAD",
-            config if config.compat => "GET, HEAD, PUT, DELETE",
-            config => self.target().methods(config),
-        })
+        match self.config {
+            // The C server had no Allow.
+            config if config.compat && config.read_only => no_method("GET, HEAD"),
+            config if config.compat => no_method("GET, HEAD, PUT, DELETE"),
+            config => {
+                let methods = self.target().methods(config);
+                no_method(methods).with(ALLOW, HeaderValue::from_static(methods))
+            }
+        }
     }
 
     fn options(&self, target: Target) -> Operation<'static> {
@@ -260,14 +280,14 @@ impl<'a> RequestHead<'a> {
         let (head, config) = (self.head, self.config);
         match head.method {
             Method::OPTIONS => Ok(self.options(Target::Forms)),
-            Method::POST if config.read_only => Err(Refusal::ReadOnly),
+            Method::POST if config.read_only => Err(READ_ONLY),
             Method::POST => {
                 self.needs_length()?;
                 self.refuses_if()?;
                 let request = FormRequest::of(head, ui::is_preferred(&head.headers))?;
-                Ok(Operation::Form(Box::new(request.ok_or(Refusal::NoForm)?)))
+                Ok(Operation::Form(Box::new(request.ok_or(NO_FORM)?)))
             }
-            _ => Err(Refusal::PageMethod(Target::Forms.methods(config))),
+            _ => Err(no_page_method(Target::Forms.methods(config))),
         }
     }
 
@@ -291,7 +311,7 @@ impl<'a> RequestHead<'a> {
         let has_body = matches!(head.method, Method::PUT | Method::POST | Method::PATCH);
         let has_length = || head.headers.contains_key(CONTENT_LENGTH);
         if has_body && head.version < Version::HTTP_11 && !has_length() {
-            return Err(Refusal::LengthRequired);
+            return Err(LENGTH_REQUIRED.because("a body over HTTP/1.0 needs a Content-Length"));
         }
         Ok(())
     }
@@ -299,7 +319,9 @@ impl<'a> RequestHead<'a> {
     /// Refuses a condition on the locks and states of `WebDAV` (RFC 4918, section 10.4), which this server cannot test.
     fn refuses_if(&self) -> Result<(), Refusal> {
         if !self.config.compat && self.head.headers.contains_key("if") {
-            return Err(Refusal::If);
+            return Err(IF_FIELD.because(
+                "this server has none of the locks and states that the field If of WebDAV asks for: nothing was done; If-Match asks for a version",
+            ));
         }
         Ok(())
     }
@@ -307,7 +329,7 @@ impl<'a> RequestHead<'a> {
     fn get(&self) -> Result<Operation<'a>, Refusal> {
         let (head, common, config) = (self.head, &self.common, self.config);
         match self.path {
-            "/" if config.compat => Err(Refusal::NoSuchPath),
+            "/" if config.compat => Err(NO_SUCH_PATH),
             "/" if config.authorizes
                 && let Some(operation) = session(&self.query)? =>
             {
@@ -347,11 +369,9 @@ impl<'a> RequestHead<'a> {
 
     /// The key at the path, whose value is to be changed.
     fn changed_key(&self) -> Result<Key<'a>, Refusal> {
-        self.key().map_err(|why| match why {
-            Refusal::BadKey(BadKey::EmptySegment) if matches!(folder(self.path), Ok(Some(_))) => {
-                Refusal::Folder
-            }
-            why => why,
+        self.key().map_err(|why| {
+            let is_folder = why.kind == BAD_KEY && matches!(folder(self.path), Ok(Some(_)));
+            if is_folder { IS_FOLDER } else { why }
         })
     }
 
@@ -362,7 +382,7 @@ impl<'a> RequestHead<'a> {
             Err(why) => return self.unpack(why),
         };
         if config.read_only {
-            return Err(Refusal::ReadOnly);
+            return Err(READ_ONLY);
         }
         check_depth(&key, config.limits.max_key_depth)?;
         if !self.query.is_empty() && !config.compat {
@@ -370,12 +390,14 @@ impl<'a> RequestHead<'a> {
             query.check(archives::OF_VALUE, &[archives::OF_TAR])?;
         }
         if config.compat && len.is_none_or(|len| len == 0) {
-            return Err(Refusal::NothingToStore);
+            return Err(
+                NOTHING_TO_STORE.because("nothing was stored: PUT needs a Content-Length above 0")
+            );
         }
         self.needs_length()?;
         let limit = config.limits.max_body;
         if len.is_some_and(|len| len > limit) {
-            return Err(Refusal::TooLarge { limit });
+            return Err(too_large(limit));
         }
         let mut options = if common.has_stored_fields {
             self.refuses_if()?;

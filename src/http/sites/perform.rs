@@ -1,4 +1,4 @@
-//! What is asked of a site: from a request to its operation, and to its outcome.
+//! What is asked of a site: from a request to its operation, and to its reply.
 //!
 //! An index, a sibling and a listing each need the client's right to them. A folder without an index has its listing.
 
@@ -7,14 +7,15 @@ use hyper::http::request::Parts;
 use crate::http::head::accept::codings;
 use crate::http::head::query::QueryFields;
 use crate::http::head::syntax::depth;
-use crate::http::listing::perform::{address, folder_of, list, opens_folder, ui_page};
+use crate::http::listing::perform::{address, folder_of, list, opens_folder, redirect, ui_page};
 use crate::http::refusal::Refusal;
-use crate::http::response::outcome::Outcome;
+use crate::http::refusal::common::NO_SUCH_KEY;
+use crate::http::response::Reply;
 use crate::http::service::context::RequestContext;
 use crate::http::service::operation::{GetOptions, Operation, Otherwise, SiteRequest};
 use crate::http::service_config::ServiceConfig;
 use crate::http::sites::siblings::CODINGS;
-use crate::http::values::get::get;
+use crate::http::values::get::{GetOutcome, get};
 use crate::store::{Key, Purpose};
 
 /// The operation of a request for a folder: its index, if it is in a site and not asked for its `listing`.
@@ -73,20 +74,20 @@ fn asked(
 }
 
 /// Answers the value that is asked for, or what is in its place.
-pub async fn site(request: &RequestContext, asked: SiteRequest) -> Result<Outcome, Refusal> {
+pub async fn site(request: &RequestContext, asked: SiteRequest) -> Result<Reply, Refusal> {
     let service = &*request.service;
     let is_index = matches!(asked.otherwise, Otherwise::Listing(_));
     if !is_index || request.may_read(&asked.key) {
-        let mut found = get(request, &asked.key, Some(&asked.options), Some(&asked)).await?;
-        if let Outcome::Value(response) = &mut found
-            && is_index
-        {
-            response.value.vary_by_accept();
-        }
-        if !matches!(found, Outcome::NoValue) {
+        let found = get(request, &asked.key, Some(&asked.options), Some(&asked)).await?;
+        if let Some(mut found) = found {
+            if let GetOutcome::Value(response) = &mut found
+                && is_index
+            {
+                response.value.vary_by_accept();
+            }
             // Relative links of a page whose address has an encoded `/` would lead out of its folder, and maybe of the
             // site, whose writers alone are trusted with scripts.
-            return Ok(asked.plain.map_or(found, Outcome::Redirect));
+            return Ok(asked.plain.map_or_else(|| found.into(), redirect));
         }
     }
     match asked.otherwise {
@@ -97,7 +98,7 @@ pub async fn site(request: &RequestContext, asked: SiteRequest) -> Result<Outcom
             match listing {
                 Operation::List(target) => list(service, *target).await,
                 Operation::Ui(asked) => ui_page(request, *asked).await,
-                _ => Ok(Outcome::NoValue),
+                _ => Err(NO_SUCH_KEY),
             }
         }
         Otherwise::Folder {
@@ -112,12 +113,11 @@ pub async fn site(request: &RequestContext, asked: SiteRequest) -> Result<Outcom
                     .await?)
                     .is_some()
             {
-                return Ok(Outcome::Redirect(to));
+                return Ok(redirect(to));
             }
-            match by_browser {
-                Some(depth) => folder_of(request, &asked.key, depth, Some(&asked.options)).await,
-                None => Ok(Outcome::NoValue),
-            }
+            let depth = by_browser.ok_or(NO_SUCH_KEY)?;
+            let folder = folder_of(request, &asked.key, depth, Some(&asked.options)).await?;
+            folder.map(redirect).ok_or(NO_SUCH_KEY)
         }
     }
 }

@@ -14,14 +14,16 @@ use hyper::header::{
     IF_UNMODIFIED_SINCE, LOCATION,
 };
 use hyper::http::request::Parts;
-use hyper::{Method, Response};
+use hyper::{Method, Response, StatusCode};
 use sfv::{BareItem, Item, Parser};
 
 use crate::http::head::names::UPLOAD_COMPLETE;
 use crate::http::head::syntax::{depth, only, put};
-use crate::http::refusal::{Refusal, UploadState};
+use crate::http::refusal::Refusal;
+use crate::http::refusal::common::{no_page_method, too_large};
+use crate::http::refusal::kind::Kind;
 use crate::http::service_config::{ServiceConfig, UploadLimits};
-use crate::http::uploads::state::UPLOADS;
+use crate::http::uploads::state::{UPLOADS, UploadState};
 use crate::http::values::digest_fields::{BadDigest, DIGEST, REPR_DIGEST};
 use crate::http::values::fields::end;
 use crate::store::{Digests, Field, UploadId};
@@ -42,6 +44,24 @@ const PARTIAL_UPLOAD: &str = "application/partial-upload";
 
 /// The largest integer of a structured field (RFC 9651, section 3.3.1).
 const MAX_INTEGER: u64 = 999_999_999_999_999;
+
+const BAD_FIELD: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-upload-field");
+const NOT_A_PART: &Kind = &Kind::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not-partial-upload")
+    .fields(&[("accept-patch", PARTIAL_UPLOAD)]);
+
+const NO_SUCH_UPLOAD: Refusal = Refusal::new(
+    &Kind::new(StatusCode::NOT_FOUND, "no-such-upload"),
+    "there is no such upload: it was never made, was cancelled, or has expired",
+);
+
+/// One of the two types of problems that the draft defines.
+const INCONSISTENT_LENGTH: Refusal = Refusal::new(
+    &Kind::new(
+        StatusCode::BAD_REQUEST,
+        "https://iana.org/assignments/http-problem-types#inconsistent-upload-length",
+    ),
+    "the lengths that were given for this upload differ",
+);
 
 /// The methods of an upload resource.
 pub const UPLOAD_METHODS: &str = "GET, HEAD, PATCH, DELETE, OPTIONS";
@@ -114,7 +134,7 @@ impl UploadPart {
             (None, _) => false,
         };
         if contradicts {
-            return Err(Refusal::InconsistentLength);
+            return Err(INCONSISTENT_LENGTH);
         }
         Ok(Self {
             len,
@@ -153,7 +173,7 @@ impl UploadCreation {
         let part = UploadPart::of(headers, len, 0, is_last)?;
         let limit = config.limits.max_body;
         if part.length.is_some_and(|length| length > limit) {
-            return Err(Refusal::TooLarge { limit });
+            return Err(too_large(limit));
         }
         Ok(Some(Box::new(Self {
             part,
@@ -170,7 +190,7 @@ impl UploadRequest {
             Method::GET | Method::HEAD => Ok(Self::Offset),
             Method::DELETE => Ok(Self::Cancel),
             Method::PATCH => Self::append(headers, len),
-            _ => Err(Refusal::PageMethod(UPLOAD_METHODS)),
+            _ => Err(no_page_method(UPLOAD_METHODS)),
         }
     }
 
@@ -179,12 +199,14 @@ impl UploadRequest {
         let essence = media_type.and_then(|text| text.split(|&b| b == b';').next());
         let essence = essence.unwrap_or_default().trim_ascii();
         if !essence.eq_ignore_ascii_case(PARTIAL_UPLOAD.as_bytes()) {
-            return Err(Refusal::NotPartialUpload);
+            return Err(NOT_A_PART.because(
+                "a part of an upload comes with Content-Type: application/partial-upload",
+            ));
         }
         let offset = integer(headers, &UPLOAD_OFFSET);
-        let offset = offset.ok_or(Refusal::UploadField("Upload-Offset"))?;
+        let offset = offset.ok_or_else(|| no_field("Upload-Offset"))?;
         let is_last = upload_complete(headers);
-        let is_last = is_last.ok_or(Refusal::UploadField("Upload-Complete"))?;
+        let is_last = is_last.ok_or_else(|| no_field("Upload-Complete"))?;
         let part = UploadPart::of(headers, len, offset, is_last)?;
         if !is_last && !part.of_value.wanted().is_none() {
             return Err(BadDigest::OfPart.into());
@@ -193,10 +215,14 @@ impl UploadRequest {
     }
 }
 
+fn no_field(name: &str) -> Refusal {
+    BAD_FIELD.because(format!("a part of an upload comes with a valid {name}"))
+}
+
 /// The upload resource at `path`, if the path is one of upload resources.
 pub fn upload(path: &str) -> Option<Result<UploadId, Refusal>> {
     let name = path.strip_prefix(UPLOADS)?;
-    Some(UploadId::parse(name).ok_or(Refusal::NoSuchUpload))
+    Some(UploadId::parse(name).ok_or(NO_SUCH_UPLOAD))
 }
 
 /// The fields of `headers` that are kept. Bytes that are no UTF-8 are replaced: such a value matches nothing and is
@@ -248,7 +274,7 @@ fn item(headers: &HeaderMap, name: &HeaderName) -> Option<BareItem> {
 }
 
 /// Adds the fields with the state of an upload.
-pub fn describe(headers: &mut HeaderMap, state: &UploadState, config: &ServiceConfig) {
+fn describe(headers: &mut HeaderMap, state: &UploadState, config: &ServiceConfig) {
     let complete = if state.complete { "?1" } else { "?0" };
     headers.insert(UPLOAD_COMPLETE, HeaderValue::from_static(complete));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

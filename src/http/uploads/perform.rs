@@ -4,19 +4,36 @@
 //! digests of the first request are decided when the value is published. An upload serves one request at a time: a
 //! later request ends the earlier one (draft-ietf-httpbis-resumable-upload, "Concurrency").
 
+use hyper::StatusCode;
+
 use crate::access::Right;
+use crate::http::audit::AuditEvent;
 use crate::http::body::request::Received;
-use crate::http::refusal::{Refusal, UploadState};
-use crate::http::response::outcome::Outcome;
+use crate::http::head::path::path_of;
+use crate::http::refusal::Refusal;
+use crate::http::refusal::common::{TOO_LARGE, too_large};
+use crate::http::refusal::kind::Kind;
+use crate::http::response::{Reply, empty};
 use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::PutOptions;
-use crate::http::uploads::state::address;
+use crate::http::service_config::ServiceConfig;
+use crate::http::uploads::state::{UploadState, address};
 use crate::http::uploads::{
-    UploadCreation, UploadPart, UploadRequest, kept_headers, resumption_supported,
+    INCONSISTENT_LENGTH, NO_SUCH_UPLOAD, UploadCreation, UploadPart, UploadRequest, describe,
+    kept_headers, resumption_supported,
 };
 use crate::http::values::content_names::named_sha256;
 use crate::http::values::put::{compare, count_upload, put, verify};
+use crate::http::values::representation::{describe_stored, stored};
 use crate::store::{self, Digests, Error, Key, Resumable, UploadId, check};
+
+const COMPLETE: &Kind = &Kind::new(StatusCode::CONFLICT, "upload-complete");
+const TAKEN: &Kind = &Kind::new(StatusCode::CONFLICT, "upload-taken");
+/// One of the two types of problems that the draft defines.
+const MISMATCHING_OFFSET: &Kind = &Kind::new(
+    StatusCode::CONFLICT,
+    "https://iana.org/assignments/http-problem-types#mismatching-upload-offset",
+);
 
 /// Performs a PUT that creates an upload.
 pub async fn create_upload(
@@ -25,7 +42,7 @@ pub async fn create_upload(
     creation: UploadCreation,
     options: Box<PutOptions>,
     body: &mut Received<'_>,
-) -> Result<Outcome, Refusal> {
+) -> Result<Reply, Refusal> {
     let Service { config, store, .. } = &*request.service;
     let part = creation.part;
     let can_tell = creation.wants_104 && body.can_send_interim() && config.store_resumes;
@@ -51,8 +68,8 @@ pub async fn create_upload(
             complete: true,
             ..UploadState::default()
         };
-        let stored = put(request, key, part.len, options, body).await?;
-        return Ok(of_upload(stored, state));
+        let published = put(request, key, part.len, options, body).await?;
+        return Ok(stored(published).with(|headers| describe(headers, &state, config)));
     };
     if can_tell {
         let address = address(upload.announce(), creation.depth);
@@ -64,7 +81,8 @@ pub async fn create_upload(
     }
     let mut state = state(&upload);
     state.location = Some(address(upload.announce(), creation.depth));
-    Ok(of_upload(Outcome::UploadCreated, state))
+    let created = Reply::from(empty(StatusCode::CREATED));
+    Ok(created.with(|headers| describe(headers, &state, config)))
 }
 
 /// Performs a request to an upload resource.
@@ -73,31 +91,32 @@ pub async fn use_upload(
     id: UploadId,
     asked: UploadRequest,
     body: &mut Received<'_>,
-) -> Result<Outcome, Refusal> {
+) -> Result<Reply, Refusal> {
     // The client's right may have been revoked since, and another client may have the identifier. A client that is
     // refused claims nothing: the claim would end another request for the upload.
     let directory = request.service.store.resumable()?;
     if let Some(principal) = request.principal() {
-        let key = directory.key_of_upload(id).ok_or(Refusal::NoSuchUpload)?;
+        let key = directory.key_of_upload(id).ok_or(NO_SUCH_UPLOAD)?;
         principal.need(Right::Create, key.as_str())?;
     }
-    let mut upload = (directory.resume(id).await?).ok_or(Refusal::NoSuchUpload)?;
+    let mut upload = (directory.resume(id).await?).ok_or(NO_SUCH_UPLOAD)?;
     match asked {
         UploadRequest::Offset => {
             upload.secure().await?;
-            Ok(of_upload(Outcome::NoContent, state(&upload)))
+            Ok(goes_on(request, &upload))
         }
         UploadRequest::Append(offset, part) => {
             let of_value = append(request, &mut upload, offset, &part, body).await?;
             if !part.is_last {
-                return Ok(of_upload(Outcome::NoContent, state(&upload)));
+                return Ok(goes_on(request, &upload));
             }
             publish(request, &mut upload, None, of_value).await
         }
         UploadRequest::Cancel => {
             let key = upload.key().clone();
             upload.remove().await?;
-            Ok(Outcome::Cancelled(key))
+            let cancelled = Reply::from(empty(StatusCode::NO_CONTENT));
+            Ok(cancelled.told(AuditEvent::Changed(Some(path_of(&key)))))
         }
     }
 }
@@ -114,25 +133,26 @@ async fn append(
     if upload.is_complete() {
         let mut state = state(upload);
         state.complete = false;
-        return Err(Refusal::OfUpload(Refusal::UploadComplete.into(), state));
+        let why = COMPLETE.because("the upload is complete: nothing can be appended");
+        return Err(in_state(why, &state, &request.service.config));
     }
     let start = upload.offset();
     if offset != start {
-        let why = Refusal::MismatchingOffset {
-            expected: start,
-            provided: offset,
-        };
-        return Err(refused(upload, why).await);
+        let mut why = MISMATCHING_OFFSET.because(format!(
+            "the upload goes on at offset {start}, and this part begins at {offset}"
+        ));
+        why.more().members = [("expected-offset", start), ("provided-offset", offset)].into();
+        return Err(refused(request, upload, why).await);
     }
     let Service { config, store, .. } = &*request.service;
     let limit = config.limits.max_body;
     match (part.length, upload.length()) {
         (Some(length), None) if length > limit => {
-            return Err(refused(upload, Refusal::TooLarge { limit }).await);
+            return Err(refused(request, upload, too_large(limit)).await);
         }
         (Some(length), None) => upload.set_length(length).await?,
         (Some(length), Some(known)) if length != known => {
-            return Err(refused(upload, Refusal::InconsistentLength).await);
+            return Err(refused(request, upload, INCONSISTENT_LENGTH).await);
         }
         _ => {}
     }
@@ -140,12 +160,14 @@ async fn append(
     // The bytes that may still be received, and the refusal of more.
     let length = upload.length().filter(|&length| length <= limit);
     let room = length.unwrap_or(limit).saturating_sub(start);
-    let too_long = || length.map_or(Refusal::TooLarge { limit }, |_| Refusal::InconsistentLength);
+    let too_long = || length.map_or_else(|| too_large(limit), |_| INCONSISTENT_LENGTH);
     if part.len.is_some_and(|len| len > room) {
-        return Err(refused(upload, too_long()).await);
+        return Err(refused(request, upload, too_long()).await);
     }
     let received = append_body(upload, part.len, body, room, too_long).await;
-    if let Err(Refusal::InconsistentLength | Refusal::TooLarge { .. }) = &received {
+    if let Err(why) = &received
+        && [INCONSISTENT_LENGTH.kind, TOO_LARGE].contains(&why.kind)
+    {
         // "Length": an upload that goes beyond its length can never be completed.
         upload.remove().await?;
     }
@@ -161,7 +183,7 @@ async fn append(
     };
     if let Err(why) = compared {
         upload.take_back(start).await?;
-        return Err(refused(upload, why).await);
+        return Err(refused(request, upload, why).await);
     }
     if !part.is_last {
         upload.secure().await?;
@@ -176,15 +198,16 @@ async fn publish(
     upload: &mut Resumable,
     options: Option<Box<PutOptions>>,
     of_value: Digests,
-) -> Result<Outcome, Refusal> {
+) -> Result<Reply, Refusal> {
     let offset = upload.offset();
     match upload.length() {
         None => upload.set_length(offset).await?,
         Some(length) if length == offset => {}
-        Some(_) => return Err(refused(upload, Refusal::InconsistentLength).await),
+        Some(_) => return Err(refused(request, upload, INCONSISTENT_LENGTH).await),
     }
     let stored = publish_file(request, upload, options, of_value).await;
-    if matches!(&stored, Err(Refusal::Store(error)) if error.is_transient()) {
+    let is_transient = |why: &Refusal| why.cause().is_some_and(Error::is_transient);
+    if stored.as_ref().is_err_and(is_transient) {
         // The upload stays: the client may try again.
         return stored;
     }
@@ -192,10 +215,10 @@ async fn publish(
     state.complete = true;
     state.length = None;
     match stored {
-        Ok(stored) => Ok(of_upload(stored, state)),
+        Ok(reply) => Ok(reply.with(|headers| describe(headers, &state, &request.service.config))),
         Err(why) => {
             upload.remove().await?;
-            Err(Refusal::OfUpload(Box::new(why), state))
+            Err(in_state(why, &state, &request.service.config))
         }
     }
 }
@@ -205,7 +228,7 @@ async fn publish_file(
     upload: &Resumable,
     options: Option<Box<PutOptions>>,
     of_value: Digests,
-) -> Result<Outcome, Refusal> {
+) -> Result<Reply, Refusal> {
     let key = upload.key().clone();
     let (mut options, expected) = if let Some(options) = options {
         (*options, of_value)
@@ -223,7 +246,8 @@ async fn publish_file(
     compare(&mut value, &expected, expected.wanted()).await?;
     let published = value.publish(key.clone()).await.map_err(Refusal::from);
     let published = request.narrowed(options.existing, published)?;
-    Ok(Outcome::Completed(key, published))
+    let reply = Reply::from(empty(StatusCode::OK)).told(AuditEvent::Changed(Some(path_of(&key))));
+    Ok(reply.with(|headers| describe_stored(headers, published)))
 }
 
 /// Appends all of `body` to the file of `upload`, `len` bytes where that is known, and `room` at most. The bytes that
@@ -254,7 +278,7 @@ async fn append_body(
     };
     let received: Result<(), Refusal> = tokio::select! {
         biased;
-        () = upload.is_wanted() => Err(Refusal::UploadTaken),
+        () = upload.is_wanted() => Err(TAKEN.because("another request has taken the upload over")),
         received = receiving => received,
     };
     let paused = appending.write_out().await;
@@ -266,16 +290,23 @@ async fn append_body(
 
 /// The refusal `why` of a request for `upload`. It has the offset, which is on the disk where the durability promises
 /// this.
-async fn refused(upload: &mut Resumable, why: Refusal) -> Refusal {
+async fn refused(request: &RequestContext, upload: &mut Resumable, why: Refusal) -> Refusal {
     match upload.secure().await {
-        Ok(()) => Refusal::OfUpload(Box::new(why), state(upload)),
+        Ok(()) => in_state(why, &state(upload), &request.service.config),
         Err(error) => error.into(),
     }
 }
 
-/// The `outcome` of a request for an upload in this `state`.
-fn of_upload(outcome: Outcome, state: UploadState) -> Outcome {
-    Outcome::Upload(Box::new(outcome), state)
+/// The refusal `why` with the fields of an upload in this `state`.
+fn in_state(mut why: Refusal, state: &UploadState, config: &ServiceConfig) -> Refusal {
+    describe(&mut why.more().fields, state, config);
+    why
+}
+
+/// The reply to a request for an `upload` that is not complete.
+fn goes_on(request: &RequestContext, upload: &Resumable) -> Reply {
+    let reply = Reply::from(empty(StatusCode::NO_CONTENT));
+    reply.with(|headers| describe(headers, &state(upload), &request.service.config))
 }
 
 /// The state of `upload`, as responses report it.

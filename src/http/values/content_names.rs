@@ -7,6 +7,7 @@
 use data_encoding::HEXLOWER;
 
 use crate::http::refusal::Refusal;
+use crate::http::refusal::common::BAD_KEY;
 use crate::http::service_config::ServiceConfig;
 use crate::store::Key;
 
@@ -24,8 +25,10 @@ pub fn named_sha256(key: &Key<'_>, config: &ServiceConfig) -> Result<Option<[u8;
     let digest = HEXLOWER.decode(digits.as_bytes()).ok();
     let sha256 = digest.and_then(|digest| digest.try_into().ok());
     sha256.map(Some).ok_or_else(|| {
-        let both = (prefix.to_owned(), name.to_owned());
-        Refusal::NoDigestInName(Box::new(both))
+        BAD_KEY.because(format!(
+            "bad key: below {prefix:?} the last segment is the SHA-256 of the value, 64 digits in lower case with or without sha256: \
+             before them, and {name:?} is none"
+        ))
     })
 }
 

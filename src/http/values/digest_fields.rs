@@ -98,7 +98,7 @@ const BAD_DIGEST: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-digest");
 
 impl From<BadDigest> for Refusal {
     fn from(why: BadDigest) -> Self {
-        BAD_DIGEST.because(format_args!("bad digest: {why}"))
+        BAD_DIGEST.because(format!("bad digest: {why}"))
     }
 }
 

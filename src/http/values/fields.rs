@@ -125,7 +125,7 @@ impl From<BadField> for Refusal {
             BadField::Framing => CODED,
             _ => BAD_FIELD,
         };
-        kind.because(why)
+        kind.because(why.to_string())
     }
 }
 

@@ -5,23 +5,30 @@
 
 use std::sync::Arc;
 
-use hyper::Method;
-use hyper::header::{HeaderMap, IF_RANGE, RANGE};
+use hyper::header::{CONTENT_RANGE, HeaderMap, IF_RANGE, LOCATION, RANGE};
 use hyper::http::request::Parts;
+use hyper::{Method, StatusCode};
 
 use crate::http::body::sources::Encoded;
 use crate::http::head::accept::takes_gzip;
-use crate::http::head::range::ranges;
+use crate::http::head::range::{ranges, unsatisfied};
+use crate::http::head::syntax::put;
 use crate::http::refusal::Refusal;
-use crate::http::response::outcome::Outcome;
+use crate::http::refusal::common::PRECONDITION;
+use crate::http::refusal::kind::Kind;
+use crate::http::response::{Reply, TEXT, unstored};
 use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::{GetOptions, SiteRequest};
 use crate::http::service_config::ServiceConfig;
 use crate::http::sites::siblings::sibling;
 use crate::http::values::conditional::{Selection, if_range, preconditions};
 use crate::http::values::digest_fields::{Algorithm, field, want};
-use crate::http::values::representation::{MIN_COMPRESSED, RepresentedValue, ValueResponse};
+use crate::http::values::representation::{
+    MIN_COMPRESSED, RepresentedValue, ValueResponse, answered,
+};
 use crate::store::{CONTENDED, Current, Found, Key, Purpose, TRIES, Verdict};
+
+const UNSATISFIABLE: &Kind = &Kind::new(StatusCode::RANGE_NOT_SATISFIABLE, "range-not-satisfiable");
 
 impl GetOptions {
     pub fn of(head: &Parts, config: &ServiceConfig) -> Self {
@@ -66,7 +73,7 @@ impl GetOptions {
         }
         if let Some(preconditions) = &self.preconditions {
             match preconditions.for_read(Some(current)) {
-                Verdict::Failed => return Err(Refusal::Precondition),
+                Verdict::Failed => return Err(PRECONDITION),
                 Verdict::NotModified(etag) => return Ok(Selection::NotModified(etag.to_owned())),
                 Verdict::Proceed => {}
             }
@@ -93,7 +100,7 @@ impl GetOptions {
             return Ok(Selection::Whole);
         };
         match parts.len() {
-            0 => Err(Refusal::Unsatisfiable { len }),
+            0 => Err(unsatisfiable(len)),
             1 => Ok(Selection::Part(parts.remove(0))),
             _ if are_worth_it(&parts) => Ok(Selection::Parts(parts)),
             _ => Ok(Selection::Whole),
@@ -101,14 +108,43 @@ impl GetOptions {
     }
 }
 
-/// Answers the value of `key`, for a `site` maybe by a sibling. A HEAD is answered without asking an S3 store for the
-/// value itself.
+/// What answers a GET of a key that has a value.
+pub enum GetOutcome {
+    Value(ValueResponse),
+    /// The value has this address at the store for a few minutes.
+    Elsewhere(String),
+}
+
+impl From<GetOutcome> for Reply {
+    fn from(outcome: GetOutcome) -> Self {
+        match outcome {
+            GetOutcome::Value(response) => answered(response),
+            GetOutcome::Elsewhere(to) => {
+                // For a client that does not follow.
+                let text = "the value is at the address in Location, for a few minutes\n";
+                let response = unstored(StatusCode::TEMPORARY_REDIRECT, TEXT, text);
+                Self::from(response).with(|headers| put(headers, LOCATION, to))
+            }
+        }
+    }
+}
+
+#[cold]
+fn unsatisfiable(len: u64) -> Refusal {
+    let why = format!("no range lies within the value ({len} bytes)");
+    let mut refusal = UNSATISFIABLE.because(why);
+    put(&mut refusal.more().fields, CONTENT_RANGE, unsatisfied(len));
+    refusal
+}
+
+/// The value of `key`, for a `site` maybe its sibling; `None` where there is none. A HEAD is answered without asking an
+/// S3 store for the value itself.
 pub async fn get(
     request: &RequestContext,
     key: &Key<'_>,
     options: Option<&GetOptions>,
     site: Option<&SiteRequest>,
-) -> Result<Outcome, Refusal> {
+) -> Result<Option<GetOutcome>, Refusal> {
     let (service, is_head) = (&*request.service, request.is_head());
     let all = !is_head && site.is_none() && options.is_none_or(GetOptions::want_all);
     for _ in 0..TRIES {
@@ -117,7 +153,7 @@ pub async fn get(
             .get(service.reactor, key, all, Purpose::Use)
             .await?
         else {
-            return Ok(Outcome::NoValue);
+            return Ok(None);
         };
         let mut value = RepresentedValue::new(value, key, &service.config);
         if let Some(site) = site
@@ -132,7 +168,7 @@ pub async fn get(
             && let Selection::Whole | Selection::Part(_) = response.selection
             && let Some(to) = value.found.link(is_head)?
         {
-            return Ok(Outcome::RedirectToStore(to));
+            return Ok(Some(GetOutcome::Elsewhere(to)));
         }
         if let Some(algorithm) = options.and_then(|options| options.digest) {
             let sha512 = algorithm == Algorithm::Sha512;
@@ -147,7 +183,7 @@ pub async fn get(
         {
             continue;
         }
-        return Ok(Outcome::Value(response));
+        return Ok(Some(GetOutcome::Value(response)));
     }
     Err(CONTENDED.into())
 }

@@ -131,7 +131,7 @@ const OTHER_STORE: &Kind =
 
 impl From<OtherStore> for Refusal {
     fn from(why: OtherStore) -> Self {
-        OTHER_STORE.because(why)
+        OTHER_STORE.because(why.to_string())
     }
 }
 

@@ -6,13 +6,15 @@
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use futures_util::future::{FutureExt as _, LocalBoxFuture, TryFutureExt as _};
+use hyper::StatusCode;
 use hyper::header::{CONTENT_RANGE, CONTENT_TYPE, HeaderMap};
 use scopeguard::guard;
 
 use crate::http::body::request::Received;
 use crate::http::head::path::check_depth;
 use crate::http::refusal::Refusal;
-use crate::http::response::outcome::Outcome;
+use crate::http::refusal::common::too_large;
+use crate::http::refusal::kind::Kind;
 use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::PutOptions;
 use crate::http::service_config::ServiceConfig;
@@ -24,11 +26,15 @@ use crate::http::values::media;
 use crate::metrics::ReactorCounters;
 use crate::store::{Attributes, Digests, Key, Published, Upload, UploadHead, Wanted};
 
+const PARTIAL_PUT: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "partial-put");
+const MISMATCH: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "digest-mismatch");
+
 impl PutOptions {
     pub fn of(headers: &HeaderMap, config: &ServiceConfig) -> Result<Self, Refusal> {
         // RFC 9110, section 14.4: a part must not be stored as if it were the whole.
         if headers.contains_key(CONTENT_RANGE) {
-            return Err(Refusal::PartialPut);
+            return Err(PARTIAL_PUT
+                .because("a part of a value cannot be stored: PUT takes no Content-Range"));
         }
         // Some clients of S3 send aws-chunked and leave out the Content-Encoding that says so.
         let sha256 = headers.get(AMZ_CONTENT_SHA256);
@@ -73,7 +79,7 @@ pub async fn put(
     len: Option<u64>,
     mut options: Box<PutOptions>,
     body: &mut Received<'_>,
-) -> Result<Outcome, Refusal> {
+) -> Result<Published, Refusal> {
     let Service { store, reactor, .. } = &*request.service;
     let quota = store.quota().filter(|quota| quota.is_by_client());
     let mut head = UploadHead {
@@ -85,7 +91,7 @@ pub async fn put(
     let mut upload = store.upload(*reactor, &key, &mut head).await?;
     let _in_flight = count_upload(request.counters());
     receive(&mut upload, &options, body).await?;
-    Ok(Outcome::Stored(upload.publish(key).await?))
+    Ok(upload.publish(key).await?)
 }
 
 /// Receives a part of a request as a value of `key`, of `len` bytes where that is known: `data` gives its bytes. It is
@@ -129,7 +135,7 @@ pub async fn receive_part<'r>(
         while let Some(data) = data().await? {
             count += data.len() as u64;
             if count > limit {
-                return Err(Refusal::TooLarge { limit });
+                return Err(too_large(limit));
             }
             if let Some(upload) = &mut upload {
                 upload.push(data).await?;
@@ -208,11 +214,15 @@ pub fn verify(expected: &Digests, digests: &Digests) -> Result<(), Refusal> {
         && expected != found
     {
         let both = [found, expected].map(|digest| HEXLOWER.encode(&digest));
-        return Err(Refusal::Sha256Mismatch(Box::new(both)));
+        return Err(MISMATCH.because(format!(
+            "the value does not have the digest that was sent with it: its SHA-256 is {}, not {}",
+            both[0], both[1]
+        )));
     }
     let is_same = (expected.sha256.is_none() || expected.sha256 == digests.sha256)
         && (expected.sha512.is_none() || expected.sha512 == digests.sha512)
         && (expected.md5.is_none() || expected.md5 == digests.md5)
         && (expected.checksum.is_none() || expected.checksum == digests.checksum);
-    is_same.then_some(()).ok_or(Refusal::DigestMismatch)
+    let mismatch = || MISMATCH.because("the value does not have the digest that was sent with it");
+    is_same.then_some(()).ok_or_else(mismatch)
 }

@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::time::SystemTime;
 
 use httpdate::fmt_http_date;
+use hyper::StatusCode;
 use hyper::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_SECURITY_POLICY,
     CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, LAST_MODIFIED, VARY, X_CONTENT_TYPE_OPTIONS,
@@ -21,6 +22,7 @@ use crate::http::body::response::Body;
 use crate::http::body::sources::Encoded;
 use crate::http::head::range::{MAX_PARTS, Multipart, content_range, multipart_type};
 use crate::http::head::syntax::put;
+use crate::http::response::{Reply, empty, plain};
 use crate::http::service_config::ServiceConfig;
 use crate::http::sites::Site;
 use crate::http::values::conditional::Selection;
@@ -275,8 +277,8 @@ fn boundary() -> String {
     format!("part-{:016x}{:016x}", random(), random())
 }
 
-/// The headers and the body of the answer with a value.
-pub fn sent(response: ValueResponse) -> (HeaderMap, Body) {
+/// The reply with a value.
+pub fn answered(response: ValueResponse) -> Reply {
     let ValueResponse {
         mut value,
         selection,
@@ -291,27 +293,37 @@ pub fn sent(response: ValueResponse) -> (HeaderMap, Body) {
     if let Some(digest) = digest {
         put(&mut headers, REPR_DIGEST, digest);
     }
-    match (selection, encoded) {
+    let mut response = match (selection, encoded) {
         (Selection::Whole, Some(encoded)) => {
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static(GZIP));
             put(&mut headers, ETAG, coded_tag(&representation.etag, GZIP));
             headers.remove(ACCEPT_RANGES);
-            (headers, Body::of(Content::Encoded(encoded)))
+            plain(StatusCode::OK, Body::of(Content::Encoded(encoded)))
         }
-        (Selection::Whole, None) => (headers, Body::of(value.part(0..len))),
+        (Selection::Whole, None) => plain(StatusCode::OK, Body::of(value.part(0..len))),
         (Selection::Part(range), _) => {
             put(&mut headers, CONTENT_RANGE, content_range(&range, len));
-            (headers, Body::of(value.part(range)))
+            plain(StatusCode::PARTIAL_CONTENT, Body::of(value.part(range)))
         }
         (Selection::Parts(ranges), _) => {
             let boundary = boundary();
             put(&mut headers, CONTENT_TYPE, multipart_type(&boundary));
             let framing = Multipart::new(&ranges, len, &representation.media_type, &boundary);
             let parts = Content::parts(framing, |range| value.part(range));
-            (headers, Body::of(parts))
+            plain(StatusCode::PARTIAL_CONTENT, Body::of(parts))
         }
-        (Selection::NotModified(_), _) => (headers, Body::empty()),
-    }
+        (Selection::NotModified(_), _) => empty(StatusCode::NOT_MODIFIED),
+    };
+    *response.headers_mut() = headers;
+    Reply::of_value(response)
+}
+
+/// The reply to a request that stored its value.
+pub fn stored(published: Published) -> Reply {
+    let reply = Reply::from(empty(StatusCode::OK));
+    reply
+        .with(|headers| describe_stored(headers, published))
+        .changed()
 }
 
 /// Adds the validators of a value that was stored.

@@ -310,7 +310,13 @@ mod tests {
     use crate::http::auth::credentials::{AuthMethod, Principal};
     use crate::http::watch::feed::*;
     use crate::http::watch::testing::{on_reactor, subscribers};
-    use crate::store::{Key, Meta, Version};
+    use crate::store::{Changes, Key, Meta, Version};
+
+    /// The subscribers of `changes` learn that these values were deleted.
+    fn tell<'k>(changes: &Changes, keys: impl Iterator<Item = &'k str>) {
+        let deleted = |key: &str| Some((Key::new(key.to_owned()).ok()?, None, None, None));
+        changes.append(keys.filter_map(deleted));
+    }
 
     /// Rules by which anyone may watch keys that begin with one of `watched`, and list and read all of them.
     fn write(path: &Path, watched: &[String]) {
@@ -364,7 +370,7 @@ mod tests {
             while !are_waiting() {
                 tokio::task::yield_now().await;
             }
-            subscribers.changes.tell(["a"].into_iter());
+            tell(&subscribers.changes, ["a"].into_iter());
             let mut turns = 0;
             while told.get() < SUBSCRIBERS {
                 tokio::task::yield_now().await;
@@ -458,7 +464,7 @@ mod tests {
                 for (rules, changes) in steps {
                     // They are told of by the rules that hold when they are told, also if others held when they were
                     // made.
-                    subscribers.changes.tell(changes.iter().map(String::as_str));
+                    tell(&subscribers.changes, changes.iter().map(String::as_str));
                     write(&path, &rules);
                     access.reload().unwrap();
                     prop_assert_eq!(told(&mut subscription), Some(watched(&changes, &rules)));
@@ -466,7 +472,7 @@ mod tests {
                     let mut late = subscribe(Some(begin));
                     prop_assert_eq!(told(&mut late), Some(watched(&all, &rules)));
                 }
-                subscribers.changes.tell(["a", "b"].into_iter());
+                tell(&subscribers.changes, ["a", "b"].into_iter());
                 write(&path, &[]);
                 access.reload().unwrap();
                 prop_assert_eq!(told(&mut subscription), None);

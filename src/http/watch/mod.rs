@@ -14,17 +14,20 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use futures_util::Stream;
-use hyper::Response;
+use hyper::{Response, StatusCode};
 use tokio::time::Interval;
 
-use crate::http::body::Piece;
+use crate::http::body::Content;
 use crate::http::body::response::Body;
 use crate::http::exchange::RequestGuard;
-use crate::http::response::outcome::Outcome;
+use crate::http::piece::Piece;
+use crate::http::response::{Reply, empty, plain};
 use crate::http::service::context::{Service, attach};
 use crate::http::service::operation::ResponseContext;
 use crate::http::watch::feed::{Event, Permission, Subscription, heartbeat};
-use crate::http::watch::request::{WatchRequest, WatchTransport};
+use crate::http::watch::request::{
+    WatchRequest, WatchTransport, accept_websocket, announce_events,
+};
 
 use crate::store::Error;
 pub use feed::Subscribers;
@@ -48,13 +51,16 @@ pub fn subscribe(
         WatchTransport::Events => {
             // The send buffer of a subscriber is small, too small for the responses to other requests.
             connection.close_after_response();
-            let outcome = Outcome::Subscribed(Box::pin(Events::new(subscription)));
-            let mut response = service.render(Ok(outcome), context);
+            let events = Content::Made(Box::pin(Events::new(subscription)));
+            let reply = Reply::from(plain(StatusCode::OK, Body::of(events))).with(announce_events);
+            let mut response = service.render(Ok(reply), context);
             attach(&mut response, guard);
             (response, None)
         }
         WatchTransport::WebSocket(accept) => {
-            let mut response = service.render(Ok(Outcome::Upgraded(accept)), context);
+            let reply = Reply::from(empty(StatusCode::SWITCHING_PROTOCOLS));
+            let reply = reply.with(|headers| accept_websocket(headers, accept));
+            let mut response = service.render(Ok(reply), context);
             let status = response.status().as_u16();
             connection.record.answered(status, response.headers_mut());
             let session = Session::new(subscription, guard);

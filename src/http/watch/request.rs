@@ -96,7 +96,7 @@ impl From<BadWatchRequest> for Refusal {
             BadWatchRequest::WebSocketVersion => VERSION,
             BadWatchRequest::ForeignOrigin(_) => FOREIGN,
         };
-        kind.because(why)
+        kind.because(why.to_string())
     }
 }
 
@@ -113,7 +113,7 @@ fn place(query: &QueryFields<'_>) -> Result<(Box<str>, Option<u64>), Refusal> {
     query.check_all(PARAMETERS)?;
     let prefix = query.get("prefix").unwrap_or_default();
     if prefix.len() > MAX_LEN {
-        let why = format_args!("bad prefix: it has at most {MAX_LEN} bytes");
+        let why = format!("bad prefix: it has at most {MAX_LEN} bytes");
         return Err(BAD_QUERY.because(why));
     }
     let since = query.get("since").map(str::parse).transpose();
@@ -273,7 +273,7 @@ mod tests {
         let key = ("sec-websocket-key", KEY);
         let accept = WatchTransport::WebSocket("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=".into());
         assert_eq!(shake(&[version, key]).unwrap().transport, accept);
-        let bad = |lines: &[_]| matches!(shake(lines), Err(Refusal::Of(kind, _)) if kind.name == HANDSHAKE.name);
+        let bad = |lines: &[_]| matches!(shake(lines), Err(why) if why.kind.name == HANDSHAKE.name);
         assert!(bad(&[version]));
         assert!(bad(&[version, key, key]));
         for key in [
@@ -299,7 +299,7 @@ mod tests {
         for len in [None, Some(1)] {
             let got = of(&with_body, len, true);
             assert!(
-                matches!(got, Err(Refusal::Of(kind, _)) if kind.name == HANDSHAKE.name),
+                matches!(got, Err(why) if why.kind.name == HANDSHAKE.name),
                 "{len:?}"
             );
         }

@@ -262,7 +262,7 @@ fn is_too_old(rule: &Bound, value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::admission::Ask;
-    use super::super::room::{Choice, Room};
+    use super::super::room::Choice;
     use super::super::value::Known;
     use super::*;
 
@@ -292,9 +292,9 @@ mod tests {
         };
         account.may_begin(&ask).unwrap();
         account.may_make_folder("folder").unwrap();
-        let (room, mut held) = (Room::new(Arc::clone(&account)), None);
+        let mut held = None;
         account.admit(&mut held, &ask).unwrap_err();
-        let choice = room.for_change(held.as_ref().unwrap(), &ask);
+        let choice = account.for_change(held.as_ref().unwrap(), &ask);
         assert!(matches!(choice, Some(Choice::Wait)));
         note(None);
         drop(victims);

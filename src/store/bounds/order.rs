@@ -158,7 +158,7 @@ impl Account {
 #[cfg(test)]
 mod tests {
     use super::super::admission::{Ask, Reservation};
-    use super::super::room::{Choice, IN_VAIN, Room};
+    use super::super::room::{Choice, IN_VAIN};
     use super::super::rule::{MIN_AGE, millis};
     use super::super::value::uptime;
     use super::*;
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn evictions_that_give_the_disk_nothing_end_until_its_free_space_changes() {
-        let room = Room::new(account(&[("a/1", 1 << 16), ("a/2", 1 << 16)]));
+        let account = account(&[("a/1", 1 << 16), ("a/2", 1 << 16)]);
         let lacks = Total {
             bytes: 1 << 16,
             keys: 0,
@@ -281,7 +281,7 @@ mod tests {
                 ..Free::default()
             })
         };
-        let choose = |bytes| room.for_disk(free(bytes), lacks, &[]);
+        let choose = |bytes| account.for_disk(free(bytes), lacks, &[]);
         // What one round gave others may have taken.
         for _ in 0..IN_VAIN {
             let Choice::Evict(victims) = choose(0) else {
@@ -289,14 +289,14 @@ mod tests {
             };
             assert!(matches!(choose(0), Choice::Wait));
             drop(victims);
-            room.gone(|| free(100));
+            account.gone(|| free(100));
         }
         assert!(matches!(choose(100), Choice::Nobody));
         let Choice::Evict(victims) = choose(1 << 16) else {
             panic!("the free space has changed");
         };
         drop(victims);
-        room.gone(|| free(1 << 17));
+        account.gone(|| free(1 << 17));
         assert!(matches!(choose(1 << 16), Choice::Evict(_)));
     }
 }

@@ -80,6 +80,11 @@ pub struct Total {
 }
 
 impl Total {
+    /// One value that takes so many `bytes`.
+    pub fn one(bytes: u64) -> Self {
+        Self { bytes, keys: 1 }
+    }
+
     /// Both together.
     pub fn plus(self, other: Self) -> Self {
         Self {

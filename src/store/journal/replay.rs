@@ -17,7 +17,9 @@ use rustix::io::Errno;
 
 use super::super::attributes::Attributes;
 use super::super::commit::{self, TRIES};
-use super::super::directory_fd::{Blocking, NameKind, ValuesDir, changed, is_no_folder, look_up};
+use super::super::directory_fd::{
+    Blocking, NameKind, ValuesDir, changed, is_no_folder, look_up, split,
+};
 use super::super::empty_folders::remove_below;
 use super::super::new_value::{NewValue, Source};
 use super::super::publish_method::{ASIDE, set_aside, unpublished};
@@ -240,7 +242,7 @@ impl Replay<'_> {
             (Fate::Keep | Fate::Compare, None) => {
                 // They may be left without their last key.
                 if self.writer.is_some() {
-                    self.dir.leave_folders(key.folder());
+                    self.dir.leave_folders(key.folder(), None);
                 }
                 return Ok(true);
             }
@@ -292,7 +294,7 @@ impl Replay<'_> {
                 (_, None) if found.meta().is_some() => commit::delete(writer, key, &found, false)?,
                 // Its folders may be left without their last key.
                 _ => {
-                    self.dir.leave_folders(key.folder());
+                    self.dir.leave_folders(key.folder(), None);
                     true
                 }
             };
@@ -350,7 +352,7 @@ impl Replay<'_> {
     /// Sets aside what stands at `path`, where the key of `change` or a folder of it belongs, if it stood there before
     /// that; false if a hand has placed it since.
     fn set_aside_older(&self, change: &ChangeRecord, path: &str) -> Result<bool, Error> {
-        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let (folder, name) = split(path);
         let folder = self.dir.folder(folder);
         let folder = folder.map_err(Error::errno_while("look up"))?;
         let changed = changed(&folder, name).map_err(Error::errno_while("look up"))?;

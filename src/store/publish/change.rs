@@ -131,19 +131,18 @@ impl ChangeRequest {
 
     /// The room that its value asks for.
     pub fn ask(&self, account: &Account) -> Option<Ask<'_>> {
-        let bytes = match &self.kind {
-            Change::Put(value) => account.size_of(value.len),
-            Change::Move(value) => value.taken,
+        let (bytes, staged) = match &self.kind {
+            Change::Put(value) => {
+                let staged = value.staging.as_ref().map_or(0, |it| it.bytes());
+                (account.size_of(value.len), staged)
+            }
+            Change::Move(value) => (value.taken, 0),
             Change::Remove(_) | Change::Folder(_) => return None,
         };
         Some(Ask {
-            key: self.key.as_str(),
-            bytes,
             source: self.source().map(|source| source.key.as_str()),
-            staged: match &self.kind {
-                Change::Put(value) => value.staging.as_ref().map_or(0, |it| it.bytes()),
-                _ => 0,
-            },
+            staged,
+            ..Ask::new(self.key.as_str(), bytes)
         })
     }
 

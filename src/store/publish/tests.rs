@@ -361,3 +361,15 @@ proptest! {
         prop_assert_eq!(play(FIRSTS[first], &asks, &steps, Planted::Nothing), Ok(()));
     }
 }
+
+impl NewValue {
+    /// A value without bytes, which the journal is to hold unless it `is_large`.
+    fn without_bytes(is_large: bool) -> Self {
+        Self {
+            len: 1,
+            small: (!is_large).then(Vec::new),
+            is_journaled: !is_large,
+            ..Self::default()
+        }
+    }
+}

@@ -178,6 +178,8 @@ fn a_member_that_is_no_plain_value_is_refused_and_those_before_it_stay() {
             "{n}"
         );
         assert!(why.contains("values stored before: 1 (1 bytes)"), "{why}");
+        assert_eq!(told["stored"], serde_json::json!([format!("{folder}good")]));
+        assert_eq!((&told["values"], &told["bytes"]), (&1.into(), &1.into()));
     }
     let keys: Vec<String> = (0..cases.len()).map(|n| format!("{n}/good")).collect();
     let keys: BTreeSet<&str> = keys.iter().map(String::as_str).collect();

@@ -1,6 +1,6 @@
 //! The parser of what is asked of folders, and of the methods of RFC 4918.
 
-use hyper::Method;
+use hyper::{Method, StatusCode};
 
 use super::RequestHead;
 use crate::http::archives::{
@@ -10,11 +10,19 @@ use crate::http::head::path::{check_depth, folder};
 use crate::http::listing::perform::list_request;
 use crate::http::listing::{self, ListFormat, ListTarget, Query};
 use crate::http::refusal::Refusal;
+use crate::http::refusal::common::{FOLDER_PRECONDITION, NO_SUCH_PATH, READ_ONLY};
+use crate::http::refusal::kind::{Flag, Kind};
 use crate::http::service::operation::Operation;
 use crate::http::sites::perform::index_or;
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::moves::request::{OF_FOLDER, is_deep, relocation};
 use crate::store::{Error, Key, WriteCondition};
+
+const NO_KEY: Refusal = Refusal::new(
+    &Kind::new(StatusCode::BAD_REQUEST, "no-key")
+        .compat(&Kind::new(StatusCode::NO_CONTENT, "").flags(&[Flag::Empty])),
+    "PUT needs a key, as in PUT /key",
+);
 
 impl<'a> RequestHead<'a> {
     /// A listing of a folder, or the index in its place, or an archive of it.
@@ -56,13 +64,10 @@ impl<'a> RequestHead<'a> {
             self.query.check(archives::OF_TAR, &others)?;
         }
         let (Some(folder), Some(format)) = (folder, ArchiveFormat::of(&self.query)?) else {
-            return Err(match why {
-                Refusal::NoSuchPath => Refusal::NoKey,
-                why => why,
-            });
+            return Err(if why == NO_SUCH_PATH { NO_KEY } else { why });
         };
         if config.read_only {
-            return Err(Refusal::ReadOnly);
+            return Err(READ_ONLY);
         }
         self.needs_length()?;
         self.refuses_if()?;
@@ -84,7 +89,7 @@ impl<'a> RequestHead<'a> {
             _ => return Err(self.refuse_method()),
         };
         if config.read_only {
-            return Err(Refusal::ReadOnly);
+            return Err(READ_ONLY);
         }
         self.refuses_if()?;
         relocation(head, &self.query, is_copy, self.client, config)
@@ -100,24 +105,24 @@ impl<'a> RequestHead<'a> {
         self.query.check_all(OF_FOLDER)?;
         let folder = match folder(self.path)? {
             Some(found) => found,
-            None => folder(&format!("{}/", self.path))?.ok_or(Refusal::NoSuchPath)?,
+            None => folder(&format!("{}/", self.path))?.ok_or(NO_SUCH_PATH)?,
         };
         if self.config.read_only {
-            return Err(Refusal::ReadOnly);
+            return Err(READ_ONLY);
         }
         Ok(Key::new(folder.trim_end_matches('/').to_owned())?)
     }
 
     fn make_folder(&self) -> Result<Operation<'a>, Refusal> {
         if self.path == "/" {
-            return Err(Refusal::Store(Error::NameTaken("the root, a folder,")));
+            return Err(Error::NameTaken("the root, a folder,").into());
         }
         let folder = self.changed_folder()?;
         self.refuses_if()?;
         let given = preconditions_of_write(&self.head.headers);
         // `If-None-Match: *` asks for what it does anyway.
         if given.is_some_and(|it| !matches!(it.exact(), Some(WriteCondition::Create))) {
-            return Err(Refusal::FolderPrecondition);
+            return Err(FOLDER_PRECONDITION);
         }
         let below = Key::new(format!("{folder}/k"))?;
         check_depth(&below, self.config.limits.max_key_depth)?;
@@ -129,7 +134,7 @@ impl<'a> RequestHead<'a> {
         let folder = self.changed_folder()?;
         self.refuses_if()?;
         if preconditions_of_write(headers).is_some() {
-            return Err(Refusal::FolderPrecondition);
+            return Err(FOLDER_PRECONDITION);
         }
         let is_deep = is_deep(headers)?.unwrap_or(false);
         Ok(Operation::RemoveFolder { folder, is_deep })

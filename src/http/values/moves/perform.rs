@@ -1,37 +1,72 @@
-//! The doing of a MOVE or COPY, by the store. Reads no field and no body, and decides no status.
+//! The doing of a MOVE or COPY, by the store, and the reply to it. Reads no field and no body.
 
+use hyper::StatusCode;
+
+use crate::http::audit::AuditEvent;
+use crate::http::head::path::path_of;
 use crate::http::refusal::Refusal;
-use crate::http::response::outcome::{Outcome, RelocatedValue};
+use crate::http::refusal::common::{PRECONDITION, too_large};
+use crate::http::response::{Reply, empty};
 use crate::http::service::context::{RequestContext, Service};
 use crate::http::service::operation::MoveRequest;
 use crate::http::values::moves::EXISTS;
 use crate::http::values::put::verify;
+use crate::http::values::representation::describe_stored;
 use crate::store::{
-    CONTENDED, Digest, Digests, Preconditions, Purpose, Relocated, Relocation, TRIES, UploadHead,
-    WriteCondition,
+    CONTENDED, Digest, Digests, Key, Preconditions, Published, Purpose, Relocated, Relocation,
+    TRIES, UploadHead, WriteCondition,
 };
 
-/// Moves or copies a value, which is read for this `purpose`. A source that is replaced meanwhile is looked at anew.
+/// A value that was moved or copied.
+#[derive(Debug)]
+pub struct RelocatedValue {
+    /// The key that has it now.
+    pub key: Key<'static>,
+    is_copy: bool,
+    published: Published,
+    /// The key had no value before, and the client may know that.
+    is_new: bool,
+}
+
+impl From<RelocatedValue> for Reply {
+    fn from(value: RelocatedValue) -> Self {
+        let response = if value.is_new {
+            empty(StatusCode::CREATED)
+        } else {
+            empty(StatusCode::NO_CONTENT)
+        };
+        let reply = Self::from(response).with(|headers| describe_stored(headers, value.published));
+        let destination = AuditEvent::Changed(Some(path_of(&value.key)));
+        if value.is_copy {
+            reply.told(destination)
+        } else {
+            reply.changed().told(destination)
+        }
+    }
+}
+
+/// Moves or copies a value, which is read for this `purpose`; `None` where the source has none. A source that is
+/// replaced meanwhile is looked at anew.
 pub async fn relocate(
     request: &RequestContext,
     asked: MoveRequest,
     purpose: Purpose,
-) -> Result<Outcome, Refusal> {
+) -> Result<Option<RelocatedValue>, Refusal> {
     let Service { store, reactor, .. } = &*request.service;
     let limit = request.service.config.limits.max_body;
     for _ in 0..TRIES {
         let Some(found) = store.get(*reactor, &asked.from, false, purpose).await? else {
-            return Ok(Outcome::NoValue);
+            return Ok(None);
         };
         if asked
             .preconditions
             .as_ref()
             .is_some_and(|it| !found.allows(it))
         {
-            return Err(Refusal::Precondition);
+            return Err(PRECONDITION);
         }
         if found.len() > limit {
-            return Err(Refusal::TooLarge { limit });
+            return Err(too_large(limit));
         }
         if asked.options.expected.sha256.is_some() {
             let Some(Digest::Sha256(sha256)) = store.digest(&found, false).await? else {
@@ -60,18 +95,18 @@ pub async fn relocate(
         let is_create =
             || of_destination.and_then(Preconditions::exact) == Some(WriteCondition::Create);
         let relocated = relocated.map_err(|why| match why {
-            Refusal::Precondition if is_create() => {
+            why if why.kind == PRECONDITION.kind && is_create() => {
                 EXISTS.because("the destination has a value, which is not to be replaced")
             }
             why => why,
         })?;
         if let Some(Relocated { published, is_new }) = relocated {
-            return Ok(Outcome::Relocated(Box::new(RelocatedValue {
+            return Ok(Some(RelocatedValue {
                 key: asked.to,
                 is_copy: asked.is_copy,
                 published,
                 is_new: is_new && (asked.may_tell || is_create()),
-            })));
+            }));
         }
     }
     Err(CONTENDED.into())

@@ -15,12 +15,13 @@ use crate::http::head::path::{check_depth, folder, key};
 use crate::http::head::query::{Parameters, QueryFields};
 use crate::http::head::syntax::only;
 use crate::http::refusal::Refusal;
+use crate::http::refusal::common::{BAD_KEY, FOLDER_PRECONDITION, NO_SUCH_PATH};
 use crate::http::service::operation::{FolderMove, MoveRequest, Operation, PutOptions};
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::content_names::named_sha256;
 use crate::http::values::moves::{FIELD, SAME, WITHIN, elsewhere, mixed, no_destination};
-use crate::store::{BadKey, DELETE_AFTER, DELETE_AT, Key, Preconditions};
+use crate::store::{DELETE_AFTER, DELETE_AT, Key, Preconditions};
 
 const DESTINATION: HeaderName = HeaderName::from_static("destination");
 /// RFC 4918, section 10.2.
@@ -105,14 +106,12 @@ pub fn relocation(
         .into_iter()
         .find(|name| head.headers.contains_key(*name))
     {
-        return Err(FIELD.because(format_args!(
-            "MOVE and COPY take no {name}: nothing was done"
-        )));
+        return Err(FIELD.because(format!("MOVE and COPY take no {name}: nothing was done")));
     }
     let to = destination(head, client, config)?;
     let (from, to) = (head.uri.path(), to.path());
-    let of_destination = |why| match why {
-        Refusal::NoSuchPath if to != "/" => no_destination(),
+    let of_destination = |why: Refusal| match why {
+        why if why == NO_SUCH_PATH && to != "/" => no_destination(),
         why => of_no_key(why, to),
     };
     // In this order: of two ends that are none the destination is told.
@@ -145,7 +144,7 @@ impl FolderMove {
             return Err(FIELD.because(why));
         }
         if preconditions_of_write(headers).is_some() || of_destination(headers).is_some() {
-            return Err(Refusal::FolderPrecondition);
+            return Err(FOLDER_PRECONDITION);
         }
         if from.starts_with(to) || to.starts_with(from) {
             let why = "one of the two folders is the other, or lies in it";
@@ -279,9 +278,9 @@ fn is_ours(
 
 /// The refusal of a path that is no key: of a folder, one of its own.
 fn of_no_key(why: Refusal, path: &str) -> Refusal {
-    match why {
-        Refusal::NoSuchPath if path == "/" => mixed(),
-        Refusal::BadKey(BadKey::EmptySegment) if matches!(folder(path), Ok(Some(_))) => mixed(),
-        why => why,
+    let is_folder = || why.kind == BAD_KEY && matches!(folder(path), Ok(Some(_)));
+    if (why == NO_SUCH_PATH && path == "/") || is_folder() {
+        return mixed();
     }
+    why
 }

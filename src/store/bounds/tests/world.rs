@@ -54,7 +54,6 @@ struct Lack {
 
 pub(super) struct World {
     pub(super) account: Arc<Account>,
-    pub(super) room: Room,
     dir: ValuesDir,
     pub(super) path: PathBuf,
     pub(super) model: BTreeMap<&'static str, Entry>,
@@ -71,10 +70,8 @@ impl World {
         for key in KEYS {
             fs::create_dir_all(path.join(key).parent().unwrap()).unwrap();
         }
-        let account = Self::account(Uses::default());
         Self {
-            room: Room::new(Arc::clone(&account)),
-            account,
+            account: Self::account(Uses::default()),
             dir: ValuesDir::new(root, location, DISK.clone()),
             path: path.to_owned(),
             model: BTreeMap::new(),
@@ -248,7 +245,7 @@ impl World {
                 "{:?}",
                 self.model
             );
-            let choice = self.room.for_change(held.as_ref()?, &ask);
+            let choice = self.account.for_change(held.as_ref()?, &ask);
             if lack.is_final {
                 assert!(matches!(choice, Some(Choice::Nobody)));
                 return None;
@@ -336,7 +333,6 @@ impl World {
         });
         save(&own, &uses).unwrap();
         self.account = Self::account(load(&own));
-        self.room = Room::new(Arc::clone(&self.account));
         let before = self.model.clone();
         let count = self.account.begin_count(true);
         self.reread("", KEYS.len(), &[]);
