@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::http::audit::AuditEvent;
 use crate::http::auth::credentials::Principal;
+use crate::http::auth::need::Need;
 use crate::http::head::path::{check_depth, path_of};
 use crate::http::refusal::common::NO_SUCH_FOLDER;
 use crate::http::refusal::kind::Kind;
@@ -74,7 +75,8 @@ pub async fn remove_folder(
     let Service { store, reactor, .. } = &*request.service;
     let refused = Cell::new(None);
     let may_go_on = || {
-        let permit = |client: &Principal| client.permit_removal(folder.as_str());
+        let needs = Need::removal(folder.as_str());
+        let permit = |client: &Principal| client.meet_all(&needs);
         let permitted = request.permitted_now(permit);
         permitted.map_err(|why| refused.set(Some(why))).is_ok()
     };
@@ -216,7 +218,8 @@ async fn copy_all(
         while !rest.is_empty() {
             let some = some_at_once(&mut rest, &request.service, asked);
             // It ends with the rights of the client.
-            let client = request.permitted_now(|client| client.permit_copy(asked))?;
+            let needs = Need::copy(asked.from.as_str(), asked.to.as_str());
+            let client = request.permitted_now(|client| client.meet_all(&needs))?;
             let copies = some.iter().map(async |(key, _)| {
                 let copy = copy_of(client.as_ref(), config, asked, key)?;
                 let copied = relocate(request, copy, Purpose::Scan).await?;
@@ -290,7 +293,7 @@ fn copy_of(
 ) -> Result<MoveRequest, Refusal> {
     let mut copy = asked.copy_of(key, config)?;
     if let Some(client) = client {
-        client.permit_move(&mut copy)?;
+        copy.permit(client)?;
     }
     Ok(copy)
 }

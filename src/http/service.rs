@@ -6,6 +6,7 @@
 
 pub mod context;
 pub mod execute;
+mod needs;
 pub mod operation;
 pub mod parse;
 mod respond;

@@ -6,6 +6,7 @@
 
 pub mod authorize;
 pub mod credentials;
+pub mod need;
 pub mod share;
 pub mod sign;
 

@@ -11,8 +11,8 @@ use hyper::StatusCode;
 use crate::access::{LinkKind, LinkTerms, Policy, Subject};
 use crate::http::audit::AuditEvent;
 use crate::http::auth::credentials::{Principal, SignedLink};
-use crate::http::auth::share::{BadShare, ShareRequest, lasts};
-use crate::http::head::query::QueryFields;
+use crate::http::auth::need::Need;
+use crate::http::auth::share::{BadShare, ShareRequest};
 use crate::http::head::syntax::encoded;
 use crate::http::refusal::Refusal;
 use crate::http::response::{Reply, TEXT, unstored};
@@ -24,7 +24,7 @@ pub fn sign(principal: Option<&Principal>, asked: &ShareRequest) -> Result<Reply
     let (policy, now) = (principal.access.policy(), SystemTime::now());
     // The rules may be others than before a check of its password.
     let principal = principal.by_policy(&policy)?;
-    principal.permit_share(asked.key.as_str())?;
+    principal.meet_all(&Need::share(asked.key.as_str()))?;
     let link = signed(
         &policy,
         &principal.subject,
@@ -73,16 +73,15 @@ fn signed(
     })
 }
 
-/// What comes of a request by `subject` for the link of this `query`, if it has the rights to it: the name of the link
+/// What comes of this request by `subject` for a link, if it has the rights to it: the name of the link
 /// key, and the time that the link lasts.
 pub fn explain_share(
     policy: &Policy,
     subject: &Subject,
-    key: &str,
-    query: &QueryFields<'_>,
-) -> Result<(String, Duration), Refusal> {
+    asked: &ShareRequest,
+) -> Result<(String, Duration), BadShare> {
     let now = SystemTime::now();
-    let link = signed(policy, subject, key, lasts(query)?, now)?;
+    let link = signed(policy, subject, asked.key.as_str(), asked.lasts, now)?;
     let lasts = link.expires.saturating_sub(second(now));
     Ok((link.by, Duration::from_secs(lasts)))
 }

@@ -301,7 +301,7 @@ impl RequestContext {
 
     /// Narrows a PUT of `key`, which the head of the request does not name, to what the client may store there now.
     pub fn permit_put(&self, key: &Key<'_>, options: &mut PutOptions) -> Result<(), Refusal> {
-        let permit = |client: &Principal| client.permit_put(key.as_str(), options);
+        let permit = |client: &Principal| options.permit(key.as_str(), client);
         self.permitted_now(permit).map(drop)
     }
 

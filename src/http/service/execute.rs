@@ -177,7 +177,7 @@ async fn pass_over(
     if has_body && matches!(operation, Operation::MakeFolder(_)) {
         return Err(WITH_BODY.because("a folder is made without a body: MKCOL takes none"));
     }
-    let permit = |client: &Principal| client.permit(operation);
+    let permit = |client: &Principal| operation.permit(client);
     request.permitted_now(permit).map(drop)
 }
 

@@ -47,6 +47,7 @@ use crate::http::values::other_store;
 use crate::http::watch::request::WatchRequest;
 use crate::store::{Digests, Key, UploadId};
 
+pub mod explained;
 mod folders;
 
 const LENGTH_REQUIRED: &Kind = &Kind::new(StatusCode::LENGTH_REQUIRED, "length-required");
@@ -168,7 +169,7 @@ impl<'a> RequestHead<'a> {
         context.principal = principal;
         let mut operation = self.operation()?;
         if let Some(principal) = &context.principal {
-            principal.permit(&mut operation)?;
+            operation.permit(principal)?;
         }
         Ok(operation)
     }

@@ -93,7 +93,7 @@ pub async fn site(request: &RequestContext, asked: SiteRequest) -> Result<Reply,
     match asked.otherwise {
         Otherwise::Listing(mut listing) => {
             if let Some(principal) = request.principal() {
-                principal.permit(&mut listing)?;
+                listing.permit(principal)?;
             }
             match listing {
                 Operation::List(target) => list(service, *target).await,
