@@ -129,10 +129,8 @@ mod tests {
             min_age: Duration::from_secs(60),
         };
         assert_eq!(bound(written), Ok(expected));
-        assert_eq!(
-            bound("max-size = 5").map(|bound| bound.full),
-            Ok(Full::Evict)
-        );
+        let found = bound("max-size = 5").map(|bound| bound.full);
+        assert_eq!(found, Ok(Full::Evict));
         for (bad, why) in [
             ("", "bounds nothing"),
             ("prefix = \"a/\"", "bounds nothing"),

@@ -33,13 +33,14 @@ mod watch;
 
 pub use crate::store::BodySource;
 pub use admin::Admin;
-pub use auth::credentials::{AuthCache, ClientCertificate, SignedLink};
+pub use auth::credentials::{ClientCertificate, SignedLink};
 pub use auth::need::Need;
 pub use body::request::{RequestBody, Stream, StreamBody, content_length};
 pub use body::response::Body;
+pub use exchange::connection::{Connection, Ends};
 pub use exchange::record::{Panicked, catch_panic};
 pub use exchange::request_log::LogFormat;
-pub use exchange::{ConnectionState, Phase};
+pub use exchange::{Exceeded, Exchange, Phase};
 pub use head::allowlists::{AllowLists, BadName, BadOrigin, Hosts, Origins};
 pub use head::client::{Client, Peer, TrustedProxies};
 pub use head::encode::{closes, continue_100, encode_interim};

@@ -31,7 +31,7 @@ use crate::http::body::request::{RequestBody, content_length};
 use crate::http::body::response::Body;
 use crate::http::exchange::record::{Panicked, catch_panic};
 use crate::http::exchange::request_log::IdGenerator;
-use crate::http::exchange::{ConnectionState, RequestGuard};
+use crate::http::exchange::{Exchange, RequestGuard};
 use crate::http::head::accept::prefers_problem;
 use crate::http::head::client::Client;
 use crate::http::head::encode::Encoder;
@@ -118,11 +118,10 @@ impl Service {
         }
     }
 
-    /// The response to one request of `connection`, or of one of its streams. With an `upgrade`, another protocol may
-    /// follow it.
+    /// The response to the request of `exchange`. With an `upgrade`, another protocol may follow it.
     pub fn call(
         self: &Rc<Self>,
-        connection: &Rc<ConnectionState>,
+        exchange: &Rc<Exchange>,
         mut client: Client,
         request: Request<RequestBody>,
         upgrade: Option<&Rc<Upgrade>>,
@@ -134,27 +133,28 @@ impl Service {
             (client.peer, client.by_trusted) = (peer, true);
         }
         failpoint::reach("connection", request.uri().path());
-        let guard = RequestGuard::new(connection, request.method());
+        let guard = RequestGuard::new(exchange, request.method());
         let (head, body) = request.into_parts();
         let mut context = ResponseContext::default();
         let begun = catch_panic(|| {
             failpoint::reach("answer", head.uri.path());
             let request = RequestHead::new(&head, &body, client, &self.config);
             context = request.response_context();
-            let proven = &connection.proven;
+            let proven = &exchange.connection().proven;
             let principal = match request.identify(self.guard.as_ref(), proven, &context) {
                 Ok(Identified::Unchecked(unchecked)) => return Err(unchecked),
                 Ok(Identified::Known(principal)) => Ok(principal),
                 Err(refusal) => Err(refusal),
             };
-            Ok(self.begin(&request, principal, connection, &mut context))
+            Ok(self.begin(&request, principal, exchange, &mut context))
         });
         let begun = match begun {
             Ok(Ok(begun)) => Ok(begun),
             Ok(Err(unchecked)) => {
                 let (service, upgrade) = (Rc::clone(self), upgrade.cloned());
                 return Either::Right(Box::pin(async move {
-                    let (proven, compute) = (&guard.connection.proven, service.store.compute());
+                    let (proven, compute) =
+                        (&guard.exchange.connection().proven, service.store.compute());
                     let principal = match &service.guard {
                         Some(of) => of.check(*unchecked, proven, compute).await,
                         None => Err(CHECKS_BUSY),
@@ -162,7 +162,7 @@ impl Service {
                     let begun = catch_panic(|| {
                         let request = RequestHead::new(&head, &body, client, &service.config);
                         let principal = principal.map(Some);
-                        service.begin(&request, principal, &guard.connection, &mut context)
+                        service.begin(&request, principal, &guard.exchange, &mut context)
                     });
                     let upgrade = upgrade.as_ref();
                     let responding =
@@ -181,7 +181,7 @@ impl Service {
         &self,
         request: &RequestHead<'_>,
         principal: Result<Option<Rc<Principal>>, Refusal>,
-        connection: &ConnectionState,
+        exchange: &Exchange,
         context: &mut ResponseContext,
     ) -> Started {
         let (config, common) = (&self.config, &request.common);
@@ -189,20 +189,20 @@ impl Service {
         if config.logs.any() || config.server_timing || common.has_request_id {
             let principal = context.principal.as_deref();
             let entry = self.log_entry(Some(request.head), request.client, principal);
-            connection.record.set_entry(entry);
+            exchange.record.set_entry(entry);
         }
         if common.wants_close {
-            connection.close_after_response();
+            exchange.close_after_response();
         }
         let operation = match understood {
             Err(refusal) => return Ok(Err(refusal)),
             Ok(operation) => operation,
         };
         if let Operation::Get { key, options, .. } = &operation {
-            connection.record.begin_store();
+            exchange.record.begin_store();
             let options = options.as_deref();
             if options.is_none_or(|options| options.digest.is_none())
-                && let Some(value) = self.store.get_cached(key, connection.counters())
+                && let Some(value) = self.store.get_cached(key, exchange.counters())
             {
                 let value = RepresentedValue::new(Found::File(value), key, &self.config);
                 let found = found(self, value, options);
@@ -224,11 +224,11 @@ impl Service {
         context: ResponseContext,
         upgrade: Option<&Rc<Upgrade>>,
     ) -> Responding {
-        let connection = &guard.connection;
+        let exchange = &guard.exchange;
         let begun = begun.unwrap_or_else(|_| {
             let (method, path) = (&head.method, head.uri.path());
             Ok(Err(self.panicked(
-                connection,
+                exchange,
                 client,
                 method,
                 path,
@@ -237,9 +237,9 @@ impl Service {
         });
         let operation = match begun {
             Ok(outcome) => {
-                leave_unread(connection, &body);
+                leave_unread(exchange, &body);
                 failpoint::reach("respond", head.uri.path());
-                let mut response = self.conclude(outcome, &context, connection, client.peer, None);
+                let mut response = self.conclude(outcome, &context, exchange, client.peer, None);
                 if head.method == Method::HEAD || response.body_mut().is_resident() {
                     attach(&mut response, guard);
                     return known(response);
@@ -253,7 +253,7 @@ impl Service {
         };
         let operation = match (operation, &self.subscribers) {
             (Operation::Watch(request), Some(subscribers)) => {
-                leave_unread(connection, &body);
+                leave_unread(exchange, &body);
                 let (response, session) = subscribe(self, subscribers, request, &context, guard);
                 if let Some(upgrade) = upgrade {
                     upgrade.set(session);
@@ -277,17 +277,17 @@ impl Service {
     /// The response to an invalid or late head, which `received` begins with.
     pub fn reject(
         &self,
-        connection: &Rc<ConnectionState>,
+        exchange: &Rc<Exchange>,
         client: Client,
         why: FramingError,
         received: &[u8],
     ) -> Response<Body> {
-        let guard = RequestGuard::new(connection, &Method::CONNECT);
+        let guard = RequestGuard::new(exchange, &Method::CONNECT);
         if self.config.logs.any() {
             let entry = self.log_entry(None, client, None);
-            connection.record.set_entry(entry);
+            exchange.record.set_entry(entry);
         }
-        connection.leave_unread();
+        exchange.leave_unread();
         let mut context = ResponseContext::default();
         context.errors.problem = prefers_problem(&accept_fields(received));
         let refused = Err(why.into());
@@ -298,8 +298,8 @@ impl Service {
 }
 
 /// Has the connection close where a body is left unread: only [`perform`] reads one.
-fn leave_unread(connection: &ConnectionState, body: &RequestBody) {
+fn leave_unread(exchange: &Exchange, body: &RequestBody) {
     if !body.is_empty() {
-        connection.leave_unread();
+        exchange.leave_unread();
     }
 }

@@ -167,9 +167,7 @@ mod tests {
         assert_eq!(requests(StoreOperation::Put, 4), 1);
         assert_eq!(requests(StoreOperation::Put, 0), 1);
         assert_eq!(requests(StoreOperation::Probe, 5), 1);
-        assert_eq!(
-            StoreOperation::NAMES[StoreOperation::Probe as usize],
-            "probe"
-        );
+        let found = StoreOperation::NAMES[StoreOperation::Probe as usize];
+        assert_eq!(found, "probe");
     }
 }

@@ -17,7 +17,6 @@ use bytes::BytesMut;
 use hyper_util::rt::TokioIo;
 
 use super::connection_limit::Permit;
-use super::connections::Command;
 use super::ending::{self, Peer};
 use super::http1::{self, HyperIo, Next};
 use super::http2::{self, PREFACE};
@@ -63,17 +62,14 @@ fn refused_certificate(error: &ConnectionError) -> Option<&rustls::Error> {
 async fn run(context: &mut ConnectionContext<'_>) -> Result<(), ConnectionError> {
     let mut received = BytesMut::new();
     // Boxed, so that a connection at rest has no room set aside for what comes then.
-    let protocol = protocol(context, &mut received).await?;
-    match protocol {
+    let peer = match protocol(context, &mut received).await? {
         Some(Protocol::Http1) => Box::pin(serve_http1(context, &mut received)).await?,
-        Some(Protocol::Http2) => Box::pin(http2::serve(context, received.split())).await?,
-        None => {}
-    }
-    let peer = match protocol {
-        // It still sends frames (PING, WINDOW_UPDATE) when its last request has been answered.
-        Some(Protocol::Http2) => Peer::SendsFrames,
-        _ if received.is_empty() => Peer::IsAnswered,
-        _ => Peer::SendsOn,
+        Some(Protocol::Http2) => {
+            Box::pin(http2::serve(context, received.split())).await?;
+            // It still sends frames (PING, WINDOW_UPDATE) when its last request has been answered.
+            Peer::SendsFrames
+        }
+        None => Peer::IsAnswered,
     };
     Box::pin(ending::end(context, peer)).await
 }
@@ -101,7 +97,11 @@ async fn protocol(
             let tls = tls.borrow();
             context.client.tls_version = tls.version();
             if let Some(certificate) = tls.client_certificate() {
-                context.state.proven.set_certificate(certificate);
+                context
+                    .exchange
+                    .connection()
+                    .proven
+                    .set_certificate(certificate);
             }
             tls.has_agreed_on(HTTP2)
         }
@@ -122,11 +122,11 @@ async fn protocol(
     }))
 }
 
-/// Serves HTTP/1, whose first bytes are `received`.
+/// Serves HTTP/1, whose first bytes are `received`. Returns what the client may be doing at the end.
 async fn serve_http1(
     context: &ConnectionContext<'_>,
     received: &mut BytesMut,
-) -> Result<(), ConnectionError> {
+) -> Result<Peer, ConnectionError> {
     while !received.is_empty() || rest(context, received).await? {
         let mut reader = SocketReader::new(
             &context.socket,
@@ -145,14 +145,14 @@ async fn serve_http1(
             Next::Close => break,
             Next::Stop(Stop::Error(error)) => {
                 let service = &context.reactor.service;
-                let response = service.reject(&context.state, context.client, error, received);
+                let response = service.reject(&context.exchange, context.client, error, received);
                 let responding = Box::pin(takeover::respond(context, response));
-                follow_commands(context, responding).await?;
+                follow(context, responding).await?;
                 break;
             }
             Next::Stop(Stop::Upload) => {
                 let receiving = Box::pin(takeover::receive(context, received));
-                if follow_commands(context, receiving).await? {
+                if follow(context, receiving).await? {
                     break;
                 }
             }
@@ -165,12 +165,16 @@ async fn serve_http1(
                     session.run(io, is_early).await;
                     Ok(())
                 });
-                follow_commands(context, running).await?;
-                break;
+                follow(context, running).await?;
+                return Ok(Peer::Subscribes);
             }
         }
     }
-    Ok(())
+    Ok(if received.is_empty() {
+        Peer::IsAnswered
+    } else {
+        Peer::SendsOn
+    })
 }
 
 /// Waits for the first bytes of a request; false when none come.
@@ -178,19 +182,16 @@ async fn rest(
     context: &ConnectionContext<'_>,
     received: &mut BytesMut,
 ) -> Result<bool, ConnectionError> {
-    let state = &context.state;
+    let exchange = &context.exchange;
     poll_fn(|cx| {
-        let command = context.next_command(cx)?;
+        context.begin_turn(cx)?;
         let polled = context.poll_read(cx, |bytes| {
             received.extend_from_slice(bytes);
-            state.begin_head();
+            exchange.begin_head();
         });
         match polled {
             // Polled before, so that a request which had arrived is still read.
-            Poll::Pending if state.is_draining() => Poll::Ready(Ok(false)),
-            Poll::Pending if command == Some(Command::LateHead) => {
-                // A head of which a part has come is rejected by its reader.
-                context.commands.repeat(Command::LateHead);
+            Poll::Pending if context.is_finishing() || exchange.connection().is_late() => {
                 Poll::Ready(Ok(false))
             }
             polled => polled
@@ -207,10 +208,9 @@ async fn receive_head(
     reader: &mut SocketReader,
 ) -> Result<(), ConnectionError> {
     poll_fn(|cx| {
-        let command = context.next_command(cx)?;
+        context.begin_turn(cx)?;
         let polled = reader.poll_head(cx);
-        if polled.is_pending() && command == Some(Command::LateHead) {
-            context.commands.repeat(Command::LateHead);
+        if polled.is_pending() && context.exchange.connection().is_late() {
             return Poll::Ready(Ok(()));
         }
         polled.map_err(ConnectionError::from)
@@ -218,14 +218,14 @@ async fn receive_head(
     .await
 }
 
-/// Waits for a body or a response that is `moving`, or a session, and obeys the commands meanwhile.
+/// Waits for a body or a response that is `moving`, or a session, as long as it is not cut.
 /// Boxed by the caller, so that a connection at rest has no room set aside for it.
-async fn follow_commands<T>(
+async fn follow<T>(
     context: &ConnectionContext<'_>,
     mut moving: Pin<Box<impl Future<Output = io::Result<T>>>>,
 ) -> Result<T, ConnectionError> {
     poll_fn(|cx| {
-        context.next_command(cx)?;
+        context.begin_turn(cx)?;
         moving.as_mut().poll(cx).map_err(ConnectionError::from)
     })
     .await

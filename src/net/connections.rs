@@ -1,23 +1,21 @@
-//! The open connections of one reactor, their time limits, and the commands to them.
+//! The open connections of one reactor, and their time limits.
 //!
-//! A sweep once a tick looks at each [`ConnectionState`] and sends a command to those over a time limit; so a request
-//! costs no timer and no clock reading, and a limit is kept to within a tick. Only time spent waiting for the peer
-//! counts: a slow disk is never the client's fault, and an honest transfer has no deadline. One exception: a client
-//! that has closed its side may have gone, and a response for it alone is not computed for long. A drain and a shortage
-//! of connections send their commands here too. A stream of HTTP/2 has an entry beside its connection's: a slow one
-//! ends alone.
+//! A sweep once a tick looks at each [`Exchange`], and asks those to end that are over a time limit; so a request costs
+//! no timer and no clock reading, and a limit is kept to within a tick. Only time spent waiting for the peer counts: a
+//! slow disk is never the client's fault, and an honest transfer has no deadline. One exception: a client that has
+//! closed its side may have gone, and a response for it alone is not computed for long. A drain and a shortage of
+//! connections ask here too. A stream of HTTP/2 has an entry beside its connection's: a slow one ends alone.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::task::{Context, Waker};
 use std::time::Duration;
 
 use slab::Slab;
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::http::{ConnectionState, Phase};
+use crate::http::{Ends, Exceeded, Exchange, Phase};
 use crate::metrics::TimeLimit;
 
 /// How long the peer has to acknowledge the end of a connection or a stream.
@@ -69,22 +67,14 @@ impl Limits {
 pub(super) struct Connections {
     limits: Limits,
     entries: RefCell<Slab<Entry>>,
-    /// The command that every connection got, and that a new one gets.
-    broadcast: Cell<Option<Command>>,
+    /// What every connection was asked, and a new one is.
+    ends: Cell<Ends>,
     /// A connection has ended.
     ended: Notify,
 }
 
-#[derive(Debug)]
-struct Entry {
-    slot: CommandSlot,
-    observed: Observed,
-    /// The connection of a stream.
-    connection: Option<usize>,
-}
-
-/// The commands to one connection, which leaves its reactor's connections when this is dropped.
-pub(super) struct Commands<'a> {
+/// A connection or stream among those of its reactor, which it leaves when this is dropped.
+pub(super) struct Entered<'a> {
     connections: &'a Connections,
     pub(super) index: usize,
 }
@@ -94,27 +84,16 @@ impl Connections {
         Self {
             limits,
             entries: RefCell::default(),
-            broadcast: Cell::new(None),
+            ends: Cell::default(),
             ended: Notify::new(),
         }
     }
 
     /// Adds a connection, or a stream of the `connection` with this index.
-    pub(super) fn add(
-        &self,
-        state: &Rc<ConnectionState>,
-        connection: Option<usize>,
-    ) -> Commands<'_> {
-        let slot = CommandSlot::default();
-        if let Some(command) = self.broadcast.get() {
-            slot.send(command);
-        }
-        let entry = Entry {
-            slot,
-            observed: Observed::new(state, Instant::now()),
-            connection,
-        };
-        Commands {
+    pub(super) fn add(&self, exchange: &Rc<Exchange>, connection: Option<usize>) -> Entered<'_> {
+        exchange.connection().end(self.ends.get());
+        let entry = Entry::new(exchange, connection, Instant::now());
+        Entered {
             connections: self,
             index: self.entries.borrow_mut().insert(entry),
         }
@@ -128,19 +107,19 @@ impl Connections {
         loop {
             let now = ticks.tick().await;
             for (_, entry) in &mut *self.entries.borrow_mut() {
-                let command = entry.observed.check(now, tick, &self.limits);
-                if let Some(command) = command {
-                    entry.slot.send(command);
+                if entry.check(now, tick, &self.limits) {
+                    entry.exchange.wake();
                 }
             }
         }
     }
 
-    /// Sends `command` to every connection, now and from now on.
-    pub(super) fn broadcast(&self, command: Command) {
-        self.broadcast.set(Some(command));
+    /// Asks every connection to end, now and from now on.
+    pub(super) fn end(&self, ends: Ends) {
+        self.ends.set(ends);
         for (_, entry) in &*self.entries.borrow() {
-            entry.slot.send(command);
+            entry.exchange.connection().end(ends);
+            entry.exchange.wake();
         }
     }
 
@@ -149,7 +128,7 @@ impl Connections {
     /// within a tick.
     pub(super) fn close_idlest(&self, confirm: impl FnOnce() -> bool) {
         let entries = self.entries.borrow();
-        let waited = |entry: &Entry| entry.observed.waited(&self.limits);
+        let waited = |entry: &Entry| entry.waited(&self.limits);
         // A connection with several streams waits as long as the one that waits least: the others may go on.
         let mut of_streams = HashMap::new();
         for (_, stream) in &*entries {
@@ -159,28 +138,32 @@ impl Connections {
                 *least = waited.min(*least);
             }
         }
-        let among =
-            |most| connections(&entries).filter(move |(_, entry)| entry.slot.ending.get() <= most);
-        let idle =
-            among(Ending::No).filter(|(_, entry)| entry.observed.state.phase() == Phase::Idle);
+        let among = |most| {
+            connections(&entries).filter(move |(_, Entry { exchange, .. })| {
+                exchange.exceeded() == Exceeded::No && exchange.connection().ends() <= most
+            })
+        };
+        let idle = among(Ends::Last).filter(|(_, entry)| entry.exchange.phase() == Phase::Idle);
         // What has changed since the last sweep comes last.
-        let since = |observed: &Observed| (observed.has_changed(), observed.since);
-        let idlest = idle.min_by_key(|(_, entry)| since(&entry.observed));
-        let chosen = idlest
-            .map(|(_, entry)| (entry, Command::Finish))
-            .or_else(|| {
-                // Also one that was asked to finish, and is waited for with its last response.
-                let waiting = among(Ending::Asked).map(|(index, entry)| {
-                    let of_streams = of_streams.get(&index).copied().unwrap_or_default();
-                    (waited(entry).max(of_streams), entry)
-                });
-                let longest = waiting.max_by_key(|(waited, _)| *waited)?;
-                (longest.0 >= PATIENCE).then_some((longest.1, Command::TooSlow(TimeLimit::Body)))
-            });
-        if let Some((entry, command)) = chosen
+        let idlest = idle.min_by_key(|(_, entry)| (entry.has_changed(), entry.since));
+        if let Some((_, entry)) = idlest {
+            if confirm() {
+                entry.exchange.connection().end(Ends::Finish);
+                entry.exchange.wake();
+            }
+            return;
+        }
+        // Also one that was asked to finish, and is waited for with its last response.
+        let waiting = among(Ends::Finish).map(|(index, entry)| {
+            let of_streams = of_streams.get(&index).copied().unwrap_or_default();
+            (waited(entry).max(of_streams), entry)
+        });
+        if let Some((waited, entry)) = waiting.max_by_key(|(waited, _)| *waited)
+            && waited >= PATIENCE
             && confirm()
         {
-            entry.slot.send(command);
+            entry.exchange.exceed(TimeLimit::Body);
+            entry.exchange.wake();
         }
     }
 
@@ -201,40 +184,27 @@ fn connections(entries: &Slab<Entry>) -> impl Iterator<Item = (usize, &Entry)> {
     (entries.iter()).filter(|(_, entry)| entry.connection.is_none())
 }
 
-impl Commands<'_> {
-    /// Puts back `command`, which was taken, for the next owner of the socket.
-    pub(super) fn repeat(&self, command: Command) {
-        let entries = self.connections.entries.borrow();
-        entries[self.index].slot.send(command);
-    }
-
-    /// The next command, if there is one; has `cx` woken for the one after it.
-    pub(super) fn next(&self, cx: &Context<'_>) -> Option<Command> {
-        let entries = self.connections.entries.borrow();
-        let slot = &entries[self.index].slot;
-        let mut waker = slot.waker.borrow_mut();
-        if !waker.as_ref().is_some_and(|w| w.will_wake(cx.waker())) {
-            *waker = Some(cx.waker().clone());
-        }
-        slot.command.take()
-    }
-}
-
-impl Drop for Commands<'_> {
+impl Drop for Entered<'_> {
     fn drop(&mut self) {
         let entry = self.connections.entries.borrow_mut().remove(self.index);
-        // Not before: with it goes a waker, which is not ours.
+        // Not before: with it may go a waker, which is not ours.
         drop(entry);
         self.connections.ended.notify_waiters();
     }
 }
 
-/// The observations of earlier sweeps of a connection.
+/// The entry of a connection or a stream: what earlier sweeps have seen of it.
 #[derive(Debug)]
-struct Observed {
-    state: Rc<ConnectionState>,
+struct Entry {
+    exchange: Rc<Exchange>,
+    /// The connection of a stream.
+    connection: Option<usize>,
     phase: Phase,
+    /// Requests of its connection.
     requests: u64,
+    /// When the request began whose body it has. On a connection of HTTP/2 none does: requests of streams say nothing
+    /// of the bytes that wait for their client.
+    began: std::time::Instant,
     /// When this phase was first seen.
     since: Instant,
     /// When it was first seen idle after this number of requests. A part of a frame of HTTP/2 that begins no request
@@ -242,8 +212,6 @@ struct Observed {
     idle: Option<Instant>,
     /// When it was looked at last, or a request began after that.
     last_check: Instant,
-    /// It was asked to rest in this phase.
-    is_asked_to_rest: bool,
     /// Bytes moved when it was looked at last.
     moved: u64,
     /// How long the peer has kept the server waiting in a body, less what its bytes gave it.
@@ -252,16 +220,17 @@ struct Observed {
     paused: Duration,
 }
 
-impl Observed {
-    fn new(state: &Rc<ConnectionState>, now: Instant) -> Self {
+impl Entry {
+    fn new(exchange: &Rc<Exchange>, connection: Option<usize>, now: Instant) -> Self {
         Self {
-            state: Rc::clone(state),
-            phase: state.phase(),
-            requests: state.requests.get(),
+            exchange: Rc::clone(exchange),
+            connection,
+            phase: exchange.phase(),
+            requests: exchange.connection().requests.get(),
+            began: exchange.record.began(),
             since: now,
             idle: None,
             last_check: now,
-            is_asked_to_rest: false,
             moved: 0,
             waited: Duration::ZERO,
             paused: Duration::ZERO,
@@ -270,63 +239,64 @@ impl Observed {
 
     /// How long the peer has kept the server waiting by now; not at all while it does not.
     fn waited(&self, limits: &Limits) -> Duration {
-        if !self.state.waits_for_peer() {
+        if !self.exchange.waits_for_peer() {
             return Duration::ZERO;
         }
-        let moved = self.state.progress.moved.get() - self.moved;
+        let moved = self.exchange.progress.moved.get() - self.moved;
         self.waited.saturating_sub(limits.time_for(moved))
     }
 
     fn has_changed(&self) -> bool {
-        (self.state.phase(), self.state.requests.get()) != (self.phase, self.requests)
+        let requests = self.exchange.connection().requests.get();
+        (self.exchange.phase(), requests) != (self.phase, self.requests)
     }
 
-    /// The command that the connection gets, `now`.
-    fn check(&mut self, now: Instant, tick: Duration, limits: &Limits) -> Option<Command> {
+    /// Asks what is due `now`; true where the owner of the exchange is to be woken for it.
+    fn check(&mut self, now: Instant, tick: Duration, limits: &Limits) -> bool {
         if self.has_changed() {
             self.observe(now);
         }
         // No limit ends early. A machine that was suspended is no pause of the peer: it counts as one tick.
         let elapsed = now.duration_since(self.last_check).min(tick);
         self.last_check = now;
-        if self.state.waits_for_peer() {
-            let nudge = self.state.progress.writing.get().then_some(Command::Nudge);
+        if self.exchange.waits_for_peer() {
             let limit = self.check_body(elapsed, limits);
-            return limit.map(Command::TooSlow).or(nudge);
+            let is_over = limit.is_some_and(|limit| self.exchange.exceed(limit));
+            return self.exchange.progress.nudge() || is_over;
         }
         // A body goes on: a sweep may meet the moment between two reads, and only its bytes give time back.
         if self.phase != Phase::Serving {
             self.waited = Duration::ZERO;
         }
         self.paused = Duration::ZERO;
-        let over = |limit: Duration| !limit.is_zero() && now.duration_since(self.since) >= limit;
+        if self.connection.is_some() {
+            return false;
+        }
+        let connection = self.exchange.connection();
+        let elapsed = now.duration_since(self.since);
+        let over = |limit: Duration| !limit.is_zero() && elapsed >= limit;
         match self.phase {
-            Phase::Idle if over(limits.idle_timeout) => Some(Command::Finish),
-            Phase::Idle => {
-                let is_due = !self.is_asked_to_rest && now.duration_since(self.since) >= REST_AFTER;
-                self.is_asked_to_rest |= is_due;
-                is_due.then_some(Command::Rest)
+            Phase::Idle if over(limits.idle_timeout) => connection.end(Ends::Finish),
+            Phase::Idle => elapsed >= REST_AFTER && connection.rest(),
+            Phase::Head => over(limits.header_timeout) && connection.expire_head(),
+            Phase::Serving if self.exchange.may_be_alone() => {
+                over(HALF_CLOSED) && connection.end(Ends::Abandon)
             }
-            Phase::Head => over(limits.header_timeout).then_some(Command::LateHead),
-            Phase::Serving if self.state.may_be_alone() => {
-                over(HALF_CLOSED).then_some(Command::Abandon)
-            }
-            Phase::Serving | Phase::Watching | Phase::Multiplexing => None,
+            Phase::Serving | Phase::Watching => false,
         }
     }
 
     fn observe(&mut self, now: Instant) {
-        let state = &self.state;
-        // Requests of other streams say nothing of the bytes that wait for their client.
-        let is_next = state.requests.get() != self.requests;
-        if is_next && state.phase() != Phase::Multiplexing {
-            self.moved = state.progress.moved.get();
+        let exchange = &self.exchange;
+        if self.began != exchange.record.began() {
+            self.began = exchange.record.began();
+            self.moved = exchange.progress.moved.get();
             (self.waited, self.paused) = (Duration::ZERO, Duration::ZERO);
             self.last_check = now;
         }
-        self.idle = self.idle.filter(|_| !is_next);
-        (self.phase, self.requests) = (state.phase(), state.requests.get());
-        (self.since, self.is_asked_to_rest) = (now, false);
+        let requests = exchange.connection().requests.get();
+        self.idle = self.idle.filter(|_| requests == self.requests);
+        (self.phase, self.requests, self.since) = (exchange.phase(), requests, now);
         if self.phase == Phase::Idle {
             self.since = *self.idle.get_or_insert(now);
         }
@@ -337,7 +307,7 @@ impl Observed {
     fn check_body(&mut self, elapsed: Duration, limits: &Limits) -> Option<TimeLimit> {
         self.waited += elapsed;
         let waited = self.waited(limits);
-        let moved = self.state.progress.moved.get();
+        let moved = self.exchange.progress.moved.get();
         // Any byte ends a pause.
         self.paused = (self.paused + elapsed) * u32::from(moved == self.moved);
         (self.waited, self.moved) = (waited, moved);
@@ -348,70 +318,8 @@ impl Observed {
     }
 }
 
-/// A command to a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Command {
-    /// Finish the request under way, then close.
-    Finish,
-    /// Close after the next answer, and say so in it.
-    Last,
-    /// Try to send.
-    Nudge,
-    /// Nothing has happened for a while: keep no buffers.
-    Rest,
-    /// Close: the head of a request did not arrive in time.
-    LateHead,
-    /// Cut: a response is made for a client that has closed its side, and may have gone.
-    Abandon,
-    /// Stop waiting: the peer is over this limit with a body.
-    TooSlow(TimeLimit),
-}
-
-/// How far a connection was told to end, which only grows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Ending {
-    #[default]
-    No,
-    /// It was asked to end, and takes its time.
-    Asked,
-    /// Its peer was over a limit.
-    GivenUp,
-}
-
-/// The place of one command for a connection. A later one replaces it, unless it is a hint: then the connection is
-/// woken and finds the earlier one.
-#[derive(Debug, Default)]
-struct CommandSlot {
-    command: Cell<Option<Command>>,
-    ending: Cell<Ending>,
-    waker: RefCell<Option<Waker>>,
-}
-
-impl CommandSlot {
-    /// Leaves `command` here, and wakes the connection.
-    fn send(&self, command: Command) {
-        let is_hint = matches!(command, Command::Nudge | Command::Rest);
-        if !is_hint || self.command.get().is_none() {
-            self.command.set(Some(command));
-        }
-        let ending = match command {
-            Command::TooSlow(_) => Ending::GivenUp,
-            Command::Finish => Ending::Asked,
-            _ => Ending::No,
-        };
-        self.ending.set(self.ending.get().max(ending));
-        if let Some(waker) = &*self.waker.borrow() {
-            waker.wake_by_ref();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
-
     use hyper::Method;
     use proptest::collection::vec;
     use proptest::prelude::*;
@@ -428,17 +336,20 @@ mod tests {
             min_rate: 1000,
         };
         let (start, tick) = (Instant::now(), Duration::from_secs(1));
-        for (method, command) in [
-            (Method::GET, Some(Command::Abandon)),
-            (Method::HEAD, Some(Command::Abandon)),
-            (Method::PUT, None),
-            (Method::DELETE, None),
+        for (method, ends) in [
+            (Method::GET, Ends::Abandon),
+            (Method::HEAD, Ends::Abandon),
+            (Method::PUT, Ends::Open),
+            (Method::DELETE, Ends::Open),
         ] {
-            let connection = Rc::new(ConnectionState::left_by_its_client(&method));
-            let mut observed = Observed::new(&connection, start);
-            let mut check = |after| observed.check(start + after, tick, &limits);
-            assert_eq!(check(HALF_CLOSED / 2), None, "{method}");
-            assert_eq!(check(HALF_CLOSED), command, "{method}");
+            let exchange = Exchange::left_by_its_client(&method);
+            let mut entry = Entry::new(&exchange, None, start);
+            let mut check = |after| {
+                entry.check(start + after, tick, &limits);
+                exchange.connection().ends()
+            };
+            assert_eq!(check(HALF_CLOSED / 2), Ends::Open, "{method}");
+            assert_eq!(check(HALF_CLOSED), ends, "{method}");
         }
     }
 
@@ -452,26 +363,57 @@ mod tests {
             min_rate: 0,
         };
         let (start, tick) = (Instant::now(), Duration::from_secs(1));
-        let connection = Rc::new(ConnectionState::receiving(&Method::GET));
-        let mut observed = Observed::new(&connection, start);
+        let exchange = Exchange::receiving(&Method::GET);
+        let stream = Rc::new(Exchange::new(exchange.connection()));
+        let mut entry = Entry::new(&exchange, None, start);
         let mut check = |after| {
-            let now = start + after * tick;
-            observed.check(now, tick, &limits)
+            entry.check(start + after * tick, tick, &limits);
+            let connection = exchange.connection();
+            (connection.is_quiet(), connection.ends())
         };
-        connection.end();
-        assert_eq!(check(1), None);
+        exchange.end();
+        assert_eq!(check(1), (false, Ends::Open));
         for half in 2..11 {
-            connection.begin_head();
-            assert_eq!(check(half), None);
-            connection.end();
+            exchange.begin_head();
+            assert_eq!(check(half), (false, Ends::Open), "{half}");
+            exchange.end();
         }
-        assert_eq!(check(11), Some(Command::Finish));
-        connection.begin_stream();
-        assert_eq!(check(12), None);
-        connection.end();
-        assert_eq!(check(13), None);
-        assert_eq!(check(22), Some(Command::Rest));
-        assert_eq!(check(23), Some(Command::Finish));
+        assert_eq!(check(11), (false, Ends::Finish));
+        // What was asked stays asked.
+        stream.begin(&Method::GET);
+        exchange.begin_streams();
+        assert!(!check(12).0);
+        exchange.end();
+        assert!(!check(13).0);
+        assert!(check(22).0);
+    }
+
+    /// Requests of other streams, between two sweeps, leave no trace but their number.
+    #[test]
+    fn a_request_of_a_stream_ends_the_rest_of_its_connection_and_no_wait_for_its_client() {
+        let limits = Limits {
+            header_timeout: Duration::ZERO,
+            idle_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(10),
+            min_rate: 0,
+        };
+        let (start, tick) = (Instant::now(), Duration::from_secs(1));
+        for is_stuck in [false, true] {
+            let exchange = Exchange::of_new_connection();
+            exchange.end();
+            exchange.progress.writing.set(is_stuck);
+            let mut entry = Entry::new(&exchange, None, start);
+            for after in 0..30 {
+                let stream = Rc::new(Exchange::new(exchange.connection()));
+                stream.begin(&Method::GET);
+                entry.check(start + after * tick, tick, &limits);
+            }
+            let ended = (
+                exchange.exceeded() != Exceeded::No,
+                exchange.connection().ends(),
+            );
+            assert_eq!(ended, (is_stuck, Ends::Open));
+        }
     }
 
     /// Follows a client that moves some bytes in each step of some ticks: how long it was waited for when it was cut,
@@ -479,19 +421,22 @@ mod tests {
     fn cut_after(limits: &Limits, steps: &[(u32, u64)]) -> Option<Duration> {
         let tick = limits.tick();
         let start = Instant::now();
-        let connection = Rc::new(ConnectionState::receiving(&Method::PUT));
-        let mut observed = Observed::new(&connection, start);
+        let exchange = Exchange::receiving(&Method::PUT);
+        let mut entry = Entry::new(&exchange, None, start);
         let mut now = start;
-        let mut check = |now| observed.check(now, tick, limits);
-        assert_eq!(check(now), None);
+        let mut is_cut = |now| {
+            entry.check(now, tick, limits);
+            exchange.exceeded() != Exceeded::No
+        };
+        assert!(!is_cut(now));
         for &(ticks, bytes) in steps {
             for _ in 0..ticks {
                 now += tick;
-                if check(now).is_some() {
+                if is_cut(now) {
                     return Some(now - start);
                 }
             }
-            connection
+            exchange
                 .progress
                 .count_received(usize::try_from(bytes).unwrap());
         }
@@ -543,14 +488,15 @@ mod tests {
             min_rate: 1024,
         };
         let (start, tick) = (Instant::now(), limits.tick());
-        let connection = Rc::new(ConnectionState::receiving(&Method::PUT));
-        let mut observed = Observed::new(&connection, start);
+        let exchange = Exchange::receiving(&Method::PUT);
+        let mut entry = Entry::new(&exchange, None, start);
         let mut check = |after, is_waiting| {
-            connection.progress.count_received(1);
-            connection.progress.reading.set(is_waiting);
-            observed.check(start + after * tick, tick, &limits)
+            exchange.progress.count_received(1);
+            exchange.progress.reading.set(is_waiting);
+            entry.check(start + after * tick, tick, &limits);
+            exchange.exceeded() != Exceeded::No
         };
-        let cut = (1..30).find(|&n| check(n, n % 5 != 0).is_some());
+        let cut = (1..30).find(|&n| check(n, n % 5 != 0));
         assert_eq!(cut, Some(13));
     }
 
@@ -571,17 +517,12 @@ mod tests {
             (55, 2_200, 63),
         ] {
             let cut = cut_after(&limits, &hour(pause, bytes)).expect("it is cut");
-            assert!(
-                cut <= Duration::from_secs(most),
-                "{pause} s, {bytes} B: {cut:?}"
-            );
+            let is_right = cut <= Duration::from_secs(most);
+            assert!(is_right, "{pause} s, {bytes} B: {cut:?}");
         }
         for (pause, bytes) in [(1, 1_500), (1, 2_000), (50, 1 << 20), (43, 64 << 10)] {
-            assert_eq!(
-                cut_after(&limits, &hour(pause, bytes)),
-                None,
-                "{pause} s, {bytes} B"
-            );
+            let found = cut_after(&limits, &hour(pause, bytes));
+            assert_eq!(found, None, "{pause} s, {bytes} B");
         }
     }
 
@@ -596,72 +537,22 @@ mod tests {
             min_rate: 0,
         };
         let start = Instant::now();
-        let connection = Rc::new(ConnectionState::receiving(&Method::PUT));
-        let mut observed = Observed::new(&connection, start);
-        let mut check = |after| observed.check(start + after, tick, &limits);
-        let over = Some(Command::TooSlow(TimeLimit::Body));
+        let exchange = Exchange::receiving(&Method::PUT);
+        let mut entry = Entry::new(&exchange, None, start);
+        let mut check = |after| {
+            entry.check(start + after, tick, &limits);
+            exchange.exceeded()
+        };
         // The first tick comes soon after the request.
         let first = tick / 5;
         for n in 0..8 {
-            assert_eq!(check(first + n * tick), None, "{n}");
+            assert_eq!(check(first + n * tick), Exceeded::No, "{n}");
         }
-        assert_eq!(check(first + 8 * tick), over);
-        connection.progress.count(1);
+        let once = Exceeded::Once(TimeLimit::Body);
+        assert_eq!(check(first + 8 * tick), once);
+        exchange.progress.count(1);
         let later = Duration::from_secs(100);
-        assert_eq!(check(later), None);
-        assert_eq!(check(later * 2), None);
-    }
-
-    #[derive(Default)]
-    struct Woken(AtomicUsize);
-
-    impl Wake for Woken {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    const WEIGHTY: [Command; 5] = [
-        Command::Finish,
-        Command::Last,
-        Command::LateHead,
-        Command::Abandon,
-        Command::TooSlow(TimeLimit::Rate),
-    ];
-
-    #[test]
-    fn a_nudge_does_not_replace_a_command_that_was_not_taken_yet() {
-        for command in WEIGHTY {
-            let slot = CommandSlot::default();
-            slot.send(command);
-            slot.send(Command::Nudge);
-            assert_eq!(slot.command.take(), Some(command));
-            // Once that is taken, a nudge has room.
-            slot.send(Command::Nudge);
-            assert_eq!(slot.command.take(), Some(Command::Nudge));
-        }
-    }
-
-    #[test]
-    fn any_command_takes_the_place_of_a_nudge_and_a_later_one_that_of_an_earlier() {
-        for command in WEIGHTY {
-            let slot = CommandSlot::default();
-            slot.send(Command::Nudge);
-            slot.send(command);
-            assert_eq!(slot.command.get(), Some(command));
-            slot.send(Command::Finish);
-            assert_eq!(slot.command.get(), Some(Command::Finish));
-        }
-    }
-
-    #[test]
-    fn a_connection_is_woken_for_every_command_also_for_a_nudge_that_replaces_none() {
-        let woken = Arc::new(Woken::default());
-        let slot = CommandSlot::default();
-        *slot.waker.borrow_mut() = Some(Arc::clone(&woken).into());
-        for (sent, command) in (1..).zip([Command::Finish, Command::Nudge, Command::Nudge]) {
-            slot.send(command);
-            assert_eq!(woken.0.load(Ordering::Relaxed), sent);
-        }
+        assert_eq!(check(later), once);
+        assert_eq!(check(later * 2), once);
     }
 }

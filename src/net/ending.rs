@@ -14,9 +14,9 @@ use std::time::Duration;
 use rustix::io::ioctl_fionread;
 use rustix::net::{Shutdown, shutdown};
 use tokio::task::yield_now;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
-use super::connections::{Command, LINGER};
+use super::connections::LINGER;
 use super::reactor::{ConnectionContext, ConnectionError};
 use super::socket::Socket;
 use super::socket_writer::BURST;
@@ -26,6 +26,9 @@ const LONGEST: Duration = Duration::from_secs(30);
 
 /// The most that is dropped of what it sends, in bytes: 30 s at half a gigabit a second.
 const MOST_DROPPED: usize = 2 << 30;
+
+/// So little is left to the kernel, which keeps it for minutes for a client that takes nothing, in bytes.
+const LITTLE: u64 = 64 << 10;
 
 /// How long the server waits for a client that sends nothing of what it began (nginx: `lingering_timeout`).
 const SILENCE: Duration = Duration::from_secs(5);
@@ -39,6 +42,8 @@ pub(super) enum Peer {
     SendsOn,
     /// It speaks HTTP/2, and sends frames for as long as it reads.
     SendsFrames,
+    /// It was told of changes, and can go on where it was when it comes back.
+    Subscribes,
 }
 
 /// Ends the connection in order.
@@ -51,28 +56,38 @@ pub(super) async fn end(
     if socket.tls().is_some() {
         follow(context, |cx| socket.poll_close(cx)).await?;
     }
+    let is_answered = peer == Peer::IsAnswered && !context.exchange.left_unread();
+    // Then dropping the socket sends FIN: no byte is unread, so no RST, and the kernel sends what it has.
     let is_read = || (socket.raw).with(|socket| Ok(ioctl_fionread(socket)? == 0));
-    if peer == Peer::IsAnswered && !context.state.left_unread() && is_read()? {
-        // Dropping the socket sends FIN: no byte is unread, so no RST, and the kernel sends what it has.
+    if is_answered && context.exchange.progress.moved.get() <= LITTLE && is_read()? {
         return Ok(());
     }
     socket.raw.push();
-    follow(context, |cx| {
+    let sent = follow(context, |cx| {
         rest.poll_drop(context, cx)?;
         poll_sent(socket, cx)
-    })
-    .await?;
+    });
+    if peer != Peer::Subscribes {
+        sent.await?;
+    } else if let Ok(sent) = timeout(LINGER, sent).await {
+        sent?;
+    } else {
+        return Ok(());
+    }
+    if is_answered && rest.dropped == 0 && is_read()? {
+        return Ok(());
+    }
     (socket.raw).with(|socket| Ok(shutdown(socket, Shutdown::Write)?))?;
     Ok(rest.linger(context, peer).await?)
 }
 
-/// Waits for `polled`, and obeys the commands meanwhile.
+/// Waits for `polled`, as long as the connection is not cut.
 async fn follow(
     context: &ConnectionContext<'_>,
     mut polled: impl FnMut(&mut Context<'_>) -> Poll<io::Result<()>>,
 ) -> Result<(), ConnectionError> {
     poll_fn(|cx| {
-        context.next_command(cx)?;
+        context.begin_turn(cx)?;
         polled(cx).map_err(ConnectionError::from)
     })
     .await
@@ -82,10 +97,10 @@ async fn follow(
 /// it does in a body.
 pub(super) fn poll_sent(socket: &Socket, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
     ready!(socket.poll_flush(cx))?;
-    if socket.state.has_lost_client() {
+    if socket.exchange.has_lost_client() {
         return Poll::Ready(Ok(()));
     }
-    let progress = &socket.state.progress;
+    let progress = &socket.exchange.progress;
     let polled = socket.raw.poll_sent(cx, |sent| progress.count(sent));
     progress.writing.set(polled.is_pending());
     polled
@@ -128,13 +143,15 @@ impl Rest {
     /// [`LINGER`]; one that reads the last frames has it after each that it sends.
     async fn linger(mut self, context: &ConnectionContext<'_>, peer: Peer) -> io::Result<()> {
         let reads_frames = peer == Peer::SendsFrames;
-        let is_soon = !reads_frames && context.state.is_draining();
-        let end = Cell::new(Instant::now() + if is_soon { LINGER } else { LONGEST });
+        let is_hurried = Cell::new(context.exchange.progress.given_up.get() && !reads_frames);
+        let first = if is_hurried.get() { LINGER } else { LONGEST };
+        let end = Cell::new(Instant::now() + first);
         let silence = if reads_frames { LINGER } else { SILENCE };
         while !self.has_ended && self.dropped < MOST_DROPPED {
             let before = self.dropped;
             let some = poll_fn(|cx| {
-                if context.commands.next(cx) == Some(Command::Finish) && !reads_frames {
+                context.exchange.register(cx);
+                if !reads_frames && context.is_finishing() && !is_hurried.replace(true) {
                     end.set(end.get().min(Instant::now() + LINGER));
                     return Poll::Ready(io::Result::Ok(()));
                 }

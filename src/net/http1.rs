@@ -20,12 +20,11 @@ use hyper_util::rt::TokioIo;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{Shutdown, shutdown};
 
-use super::connections::Command;
 use super::reactor::{ConnectionContext, ConnectionError, Cut};
 use super::socket::Socket;
 use super::socket_reader::{Held, SocketReader};
 use super::socket_writer::{BURST, Follows};
-use crate::http::{FramingError, Phase, RequestBody, Session, Stop, is_hole};
+use crate::http::{Ends, FramingError, Phase, RequestBody, Session, Stop, is_hole};
 use crate::metrics::TimeLimit;
 
 /// From this length on, in bytes, full packets gain more than two system calls cost.
@@ -58,21 +57,20 @@ pub(super) async fn serve(
     let upgrade = &context.upgrade;
     let service = service_fn(|request: Request<Incoming>| {
         if request.version() < Version::HTTP_11 {
-            context.state.ends_bodies_by_close.set(true);
+            context.exchange.ends_bodies_by_close.set(true);
         }
         let (service, request) = (&context.reactor.service, request.map(RequestBody::Http1));
-        service.call(&context.state, context.client, request, Some(upgrade))
+        service.call(&context.exchange, context.client, request, Some(upgrade))
     });
     let mut hyper = context.reactor.protocol.serve_connection(io, service);
-    let before = context.state.requests.get();
+    let connection = context.exchange.connection();
+    let before = connection.requests.get();
     let buffers = context.reactor.take_buffers();
-    let (mut is_late, mut is_open) = (false, false);
+    let mut is_open = false;
     let next = poll_fn(|cx| {
-        let command = context.next_command(cx)?;
-        is_late |= command == Some(Command::LateHead);
-        let asked = context.state.requests.get();
-        let should_rest = command == Some(Command::Rest) || !buffers.may_be_kept();
-        let was_watching = context.state.phase() == Phase::Watching;
+        context.begin_turn(cx)?;
+        let should_rest = connection.is_quiet() || !buffers.may_be_kept();
+        let was_watching = context.exchange.phase() == Phase::Watching;
         input.is_starved.set(false);
         let polled = hyper.poll_without_shutdown(cx);
         guard_end(context, &mut is_open);
@@ -80,15 +78,13 @@ pub(super) async fn serve(
             // Its own refusal of a head is a response like any other: the client may still be sending.
             Poll::Ready(Err(error)) if error.is_parse() => {
                 tracing::debug!(peer = %context.client.peer, %error, "refused a head");
-                context.state.refused_head();
-                context.state.leave_unread();
+                context.exchange.refused_head();
+                context.exchange.leave_unread();
                 Poll::Ready(())
             }
             polled => polled?.map(drop),
         };
-        // A head that came to its end in this turn is not late.
-        is_late &= context.state.requests.get() == asked;
-        let has_more = input.requests.get() > context.state.requests.get() - before;
+        let has_more = input.requests.get() > connection.requests.get() - before;
         if polled.is_pending() && should_abort(context, was_watching, has_more, cx) {
             return Poll::Ready(Err(ConnectionError::from(Cut)));
         }
@@ -101,10 +97,10 @@ pub(super) async fn serve(
             return Poll::Ready(Ok(Next::Close));
         }
         // Until hyper asks for more than there is, it may hold bytes of a body, or requests behind it.
-        if context.state.is_serving() || !input.is_starved.get() {
+        if context.exchange.is_serving() || !input.is_starved.get() {
             return Poll::Pending;
         }
-        let next = next_step(context, input.held.get(), is_late, should_rest);
+        let next = next_step(context, input.held.get(), should_rest);
         next.map_or(Poll::Pending, |next| Poll::Ready(Ok(next)))
     })
     .await;
@@ -124,7 +120,7 @@ pub(super) async fn serve(
 fn guard_end(context: &ConnectionContext<'_>, is_open: &mut bool) {
     let socket = &context.socket;
     let has_begun = *is_open && socket.has_unflushed.get();
-    let is_now = context.state.is_unframed.get() || has_begun;
+    let is_now = context.exchange.is_unframed.get() || has_begun;
     if is_now != std::mem::replace(is_open, is_now) {
         socket.raw.reset_when_dropped(is_now);
     }
@@ -132,23 +128,20 @@ fn guard_end(context: &ConnectionContext<'_>, is_open: &mut bool) {
 
 /// The next step of a connection that has answered all requests which hyper saw, and holds back these bytes; `None`
 /// while it waits for more.
-fn next_step(
-    context: &ConnectionContext<'_>,
-    held: Held,
-    is_late: bool,
-    should_rest: bool,
-) -> Option<Next> {
+fn next_step(context: &ConnectionContext<'_>, held: Held, should_rest: bool) -> Option<Next> {
+    // A head that came to its end in this turn is not late.
+    let is_late = context.exchange.connection().is_late();
     match held {
         // What may come is the rest of a body, or of its framing, which must not be read as a request.
-        _ if context.state.left_unread() => Some(Next::Close),
+        _ if context.exchange.left_unread() => Some(Next::Close),
         Held::Stop(stop) => Some(Next::Stop(stop)),
         Held::Part if is_late => {
             context.reactor.exceeds(TimeLimit::Header, context.client);
             Some(Next::Stop(Stop::Error(FramingError::Late)))
         }
-        Held::Nothing if is_late || context.state.is_draining() => Some(Next::Close),
+        Held::Nothing if is_late || context.is_finishing() => Some(Next::Close),
         // Of a head that is held only its own reader knows which fields are taken out.
-        Held::Nothing if should_rest && context.state.phase() == Phase::Idle => Some(Next::Rest),
+        Held::Nothing if should_rest && context.exchange.phase() == Phase::Idle => Some(Next::Rest),
         _ => None,
     }
 }
@@ -161,12 +154,12 @@ fn should_abort(
     has_more: bool,
     cx: &mut Context<'_>,
 ) -> bool {
-    let is_watching = context.state.phase() == Phase::Watching;
-    if was_watching && context.state.is_draining() {
+    let is_watching = context.exchange.phase() == Phase::Watching;
+    if was_watching && context.ends() != Ends::Open {
         // A subscriber that comes back can go on where it was.
-        return is_watching || context.state.progress.writing.get();
+        return is_watching || context.exchange.progress.writing.get();
     }
-    if has_more || !context.state.is_for_client_alone() {
+    if has_more || !context.exchange.is_for_client_alone() {
         return false;
     }
     match context.socket.poll_end(cx) {
@@ -174,7 +167,7 @@ fn should_abort(
         // A client that closes its side may still read what it asked for (RFC 9112, section 9.6), but for a response
         // without end.
         Poll::Ready(Ok(())) => {
-            context.state.half_close();
+            context.exchange.half_close();
             is_watching
         }
         Poll::Ready(Err(_)) => true,
@@ -211,14 +204,14 @@ impl HyperIo {
 
     /// Sends of the waiting region in the place of `hole`: how many bytes.
     fn poll_move(&self, cx: &mut Context<'_>, hole: &[u8]) -> Poll<io::Result<usize>> {
-        if self.socket.state.has_lost_client() {
+        if self.socket.exchange.has_lost_client() {
             return Poll::Ready(Ok(hole.len()));
         }
-        let mut waiting = self.socket.state.region.borrow_mut();
+        let mut waiting = self.socket.exchange.region.borrow_mut();
         let Some(region) = &mut *waiting else {
             return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
         };
-        let follows = if self.socket.state.is_serving() || region.len > hole.len() {
+        let follows = if self.socket.exchange.is_serving() || region.len > hole.len() {
             Follows::More
         } else {
             Follows::Nothing
@@ -296,12 +289,12 @@ impl Write for HyperIo {
     /// Called only when hyper has handed over all that it had.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.socket.poll_flush(cx))?;
-        if !self.socket.state.is_serving() {
+        if !self.socket.exchange.is_serving() {
             self.socket.raw.cork(false);
         }
         self.socket.has_unflushed.set(false);
-        self.socket.state.flushed();
-        if self.socket.state.phase() == Phase::Watching && !self.is_narrow {
+        self.socket.exchange.flushed();
+        if self.socket.exchange.phase() == Phase::Watching && !self.is_narrow {
             self.is_narrow = true;
             let socket = &self.socket.raw;
             socket.expect_acknowledgments();

@@ -1,11 +1,11 @@
 //! HTTP/2 on a connection (RFC 9113), as the h2 crate speaks it: requests are accepted, and each has a stream.
 //!
-//! A response from memory is sent here, every other one by a task of its stream ([`exchange`]). Promises that every
+//! A response from memory is sent here, every other one by a task of its stream ([`answering`]). Promises that every
 //! stream which was begun has ended when the connection does, that a client learns which of its requests were read
 //! before a connection ends in order (GOAWAY), and that one connection has bounded streams, memory and work, whatever
 //! its client does. The sweep keeps the time limits of the connection, and those of each stream by itself.
 
-mod exchange;
+mod answering;
 mod frame_io;
 
 use std::cell::Cell;
@@ -19,23 +19,23 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use h2::server::{Builder, Connection, SendResponse};
+use h2::server::{self, Builder, SendResponse};
 use h2::{Reason, RecvStream};
 use hyper::{Method, Request};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Sleep, sleep};
 
-use super::connections::{Command, LINGER};
+use super::connections::LINGER;
 use super::ending::poll_sent;
 use super::reactor::{ConnectionContext, ConnectionError, Cut};
 use super::socket_reader::SocketReader;
 use crate::http::{
-    MAX_HEAD, Panicked, Phase, RequestBody, Responding, Stream, StreamBody, catch_panic,
-    content_length,
+    Ends, Exchange, MAX_HEAD, Panicked, Phase, RequestBody, Responding, Stream, StreamBody,
+    catch_panic, content_length,
 };
 use crate::metrics::TimeLimit;
-use exchange::{Exchange, Place, Stage};
+use answering::{Answering, Place, Stage};
 pub(super) use frame_io::PREFACE;
 use frame_io::{FrameIo, Output};
 
@@ -76,7 +76,6 @@ pub(super) async fn serve(
     let reader = SocketReader::raw(&context.socket, received);
     let output = Rc::new(Output::new(&context.socket));
     let connection = handshake(context, FrameIo::new(reader, &output)).await?;
-    context.state.multiplex();
     let mut streams = JoinSet::new();
     let mut connection = Multiplexer {
         context,
@@ -116,7 +115,7 @@ fn count_panic(context: &ConnectionContext<'_>, ended: &Result<(), JoinError>) {
 async fn handshake(
     context: &ConnectionContext<'_>,
     io: FrameIo,
-) -> Result<Connection<FrameIo, Bytes>, ConnectionError> {
+) -> Result<server::Connection<FrameIo, Bytes>, ConnectionError> {
     let mut builder = Builder::new();
     builder
         .max_concurrent_streams(MOST_STREAMS)
@@ -129,16 +128,14 @@ async fn handshake(
         .reset_stream_duration(REFUSED_FOR)
         .max_send_buffer_size(MOST_QUEUED);
     let mut handshake = pin!(builder.handshake(io));
-    poll_fn(|cx| match context.commands.next(cx) {
-        Some(Command::LateHead | Command::Abandon | Command::TooSlow(_) | Command::Finish) => {
-            Poll::Ready(Err(Cut.into()))
+    poll_fn(|cx| {
+        context.begin_turn(cx)?;
+        let polled = handshake.as_mut().poll(cx);
+        let ends = context.is_finishing() || context.exchange.connection().is_late();
+        if polled.is_pending() && ends {
+            return Poll::Ready(Err(Cut.into()));
         }
-        command => {
-            if command == Some(Command::Last) {
-                context.state.drain();
-            }
-            handshake.as_mut().poll(cx).map_err(ConnectionError::from)
-        }
+        polled.map_err(ConnectionError::from)
     })
     .await
 }
@@ -146,7 +143,7 @@ async fn handshake(
 /// A connection with its streams.
 struct Multiplexer<'a> {
     context: &'a ConnectionContext<'a>,
-    connection: Connection<FrameIo, Bytes>,
+    connection: server::Connection<FrameIo, Bytes>,
     /// The streams whose response is not in memory.
     streams: &'a mut JoinSet<()>,
     output: Rc<Output>,
@@ -169,7 +166,7 @@ struct Leaving {
 
 impl Multiplexer<'_> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
-        self.apply_command(cx)?;
+        self.leave(cx)?;
         while let Poll::Ready(Some(ended)) = self.streams.poll_join_next(cx) {
             count_panic(self.context, &ended);
         }
@@ -187,40 +184,34 @@ impl Multiplexer<'_> {
         if !self.streams.is_empty() {
             return;
         }
-        let state = &self.context.state;
+        let exchange = &self.context.exchange;
         let is_between_frames = self.output.is_between_frames.get();
-        if is_between_frames || state.phase() == Phase::Multiplexing {
-            state.end();
+        if is_between_frames || exchange.phase() == Phase::Serving {
+            exchange.end();
         }
         if !is_between_frames {
-            state.begin_head();
+            exchange.begin_head();
         }
     }
 
-    /// Does what the reactor asks.
-    fn apply_command(&mut self, cx: &Context<'_>) -> Result<(), Cut> {
-        let command = self.context.commands.next(cx);
-        let is_asked = self.context.state.is_draining()
-            || self.context.state.proven.has_ended()
-            || matches!(command, Some(Command::Finish | Command::Last));
-        if is_asked && self.leaving.is_none() {
-            self.context.state.drain();
+    /// Begins an orderly end where it is due, and a hasty one where a head is late.
+    fn leave(&mut self, cx: &Context<'_>) -> Result<(), Cut> {
+        let context = self.context;
+        context.begin_turn(cx)?;
+        let connection = context.exchange.connection();
+        let is_due = context.ends() != Ends::Open || connection.proven.has_ended();
+        if is_due && self.leaving.is_none() {
             self.connection.graceful_shutdown();
             self.leaving = Some(Leaving::default());
         }
-        match command {
-            Some(Command::TooSlow(limit)) => {
-                self.context.reactor.exceeds(limit, self.context.client);
-                self.context.socket.raw.reset_when_dropped(true);
-                return Err(Cut);
-            }
-            Some(Command::LateHead) => {
-                let reactor = self.context.reactor;
-                reactor.exceeds(TimeLimit::Header, self.context.client);
-                self.connection.abrupt_shutdown(Reason::NO_ERROR);
-            }
-            Some(Command::Nudge) => self.context.socket.raw.nudge(),
-            _ => {}
+        let is_over = self.leaving.as_ref().is_some_and(|leaving| leaving.is_over);
+        if connection.is_late() && !is_over {
+            context.reactor.exceeds(TimeLimit::Header, context.client);
+            self.connection.abrupt_shutdown(Reason::NO_ERROR);
+            self.leaving = Some(Leaving {
+                time: None,
+                is_over: true,
+            });
         }
         Ok(())
     }
@@ -316,39 +307,39 @@ impl Multiplexer<'_> {
         self.context.socket.raw.send_on();
         let (head, body) = request.into_parts();
         let reactor = self.context.reactor;
-        let state = Rc::new(self.context.state.of_stream());
+        let exchange = Rc::new(Exchange::new(self.context.exchange.connection()));
         let stream = Rc::new(Stream::new(body, response));
-        let body = StreamBody::new(&stream, &state, &head.headers);
-        let exchange = Exchange {
+        let body = StreamBody::new(&stream, &exchange, &head.headers);
+        let answering = Answering {
             reactor: Rc::clone(reactor),
             client: self.context.client,
-            connection: self.context.commands.index,
+            connection: self.context.entered.index,
             output: Rc::clone(&self.output),
             is_head_alone: head.method == Method::HEAD,
             place: Cell::new(Some(place)),
             stream,
-            state: Rc::clone(&state),
+            exchange: Rc::clone(&exchange),
         };
-        self.context.state.begin_stream();
+        self.context.exchange.begin_streams();
         let request = Request::from_parts(head, RequestBody::Http2(body));
         let service = &reactor.service;
         let client = self.context.client;
         let begun = catch_panic(|| {
             // HTTP/2 has no upgrades, and no request has the socket.
-            match service.call(&state, client, request, None) {
+            match service.call(&exchange, client, request, None) {
                 Responding::Left(known) => {
                     let Ok(response) = known.into_inner();
-                    exchange.try_send(response)
+                    answering.try_send(response)
                 }
                 work @ Responding::Right(_) => Some(Stage::Responding(work)),
             }
         });
         match begun {
-            Ok(Some(begun)) => drop(self.streams.spawn_local(exchange.run(begun))),
+            Ok(Some(begun)) => drop(self.streams.spawn_local(answering.run(begun))),
             Ok(None) => {}
             Err(Panicked) => {
                 reactor.counters.panics.add(1);
-                exchange.stream.reset(Reason::INTERNAL_ERROR);
+                answering.stream.reset(Reason::INTERNAL_ERROR);
             }
         }
     }

@@ -20,9 +20,8 @@ use rustix::net::{RecvFlags, recv};
 use tokio::io::Interest;
 
 use super::connection_limit::Permit;
-use super::connections::Command;
 use super::raw_socket::RawSocket;
-use super::reactor::{ConnectionContext, Cut};
+use super::reactor::ConnectionContext;
 use crate::http::Peer;
 
 /// The shortest header of both versions, in bytes: `PROXY UNKNOWN` and its line end.
@@ -87,18 +86,17 @@ pub(super) async fn introduce(context: &mut ConnectionContext<'_>, permit: &mut 
 async fn read_header(context: &ConnectionContext<'_>) -> Result<Vec<u8>, BadHeader> {
     let mut header = Vec::new();
     let received = poll_fn(|cx| {
-        let command = context.next_command(cx);
-        let is_late = matches!(command, Err(Cut) | Ok(Some(Command::LateHead)));
+        let is_late = context.begin_turn(cx).is_err() || context.exchange.connection().is_late();
         match poll_receive(&context.socket.raw, cx, &mut header) {
             Poll::Pending if is_late => {
                 Poll::Ready(Err(BadHeader::Invalid("it did not come in time")))
             }
-            Poll::Pending if context.state.is_draining() => Poll::Ready(Err(BadHeader::Draining)),
+            Poll::Pending if context.is_finishing() => Poll::Ready(Err(BadHeader::Draining)),
             polled => polled,
         }
     })
     .await;
-    context.state.received(header.len());
+    context.exchange.received(header.len());
     received.map(|()| header)
 }
 

@@ -15,10 +15,10 @@ use hyper::server::conn::http1;
 use tokio::sync::Semaphore;
 
 use super::connection_limit::ConnectionLimit;
-use super::connections::{Command, Commands, Connections, Limits};
+use super::connections::{Connections, Entered, Limits};
 use super::socket::{Socket, TlsSession};
 use super::tls::Tls;
-use crate::http::{Client, ConnectionState, MAX_HEAD, Phase, Service, ServiceBuilder, Upgrade};
+use crate::http::{Client, Ends, Exceeded, Exchange, MAX_HEAD, Service, ServiceBuilder, Upgrade};
 use crate::metrics::{ReactorCounters, TimeLimit};
 
 /// The connections of a reactor that keep hyper and its buffers, of 16 KiB each, between requests; further ones give
@@ -112,6 +112,18 @@ impl Reactor {
         Buffers(&self.buffered)
     }
 
+    /// True where the `client` of `exchange` is over a limit with a body and is to be cut. One that can be told so has
+    /// its response first.
+    pub(super) fn gives_up(&self, exchange: &Exchange, client: Client) -> bool {
+        match exchange.exceeded() {
+            Exceeded::Once(limit) if !exchange.progress.given_up.get() => {
+                self.exceeds(limit, client);
+                !exchange.give_up_body()
+            }
+            exceeded => exceeded == Exceeded::Again,
+        }
+    }
+
     /// Counts and logs that `client` was over a limit.
     pub(super) fn exceeds(&self, limit: TimeLimit, client: Client) {
         self.counters.time_limits[limit as usize].add(1);
@@ -161,9 +173,9 @@ pub(super) struct Cut;
 pub(super) struct ConnectionContext<'a> {
     pub(super) client: Client,
     pub(super) reactor: &'a Rc<Reactor>,
-    pub(super) state: Rc<ConnectionState>,
+    pub(super) exchange: Rc<Exchange>,
     pub(super) socket: Rc<Socket>,
-    pub(super) commands: Commands<'a>,
+    pub(super) entered: Entered<'a>,
     pub(super) upgrade: Rc<Upgrade>,
 }
 
@@ -173,34 +185,36 @@ impl<'a> ConnectionContext<'a> {
         Self {
             client,
             reactor,
-            commands: reactor.connections.add(&socket.state, None),
+            entered: reactor.connections.add(&socket.exchange, None),
             upgrade: Rc::default(),
-            state: Rc::clone(&socket.state),
+            exchange: Rc::clone(&socket.exchange),
             socket: Rc::new(socket),
         }
     }
 
-    /// Begins a turn with the next command, if there is one, which is obeyed as far as it is the same in every state.
-    pub(super) fn next_command(&self, cx: &Context<'_>) -> Result<Option<Command>, Cut> {
+    /// Begins a turn: the connection is woken for the next one when something is asked of it. Does what is asked as far
+    /// as it is the same in every state.
+    pub(super) fn begin_turn(&self, cx: &Context<'_>) -> Result<(), Cut> {
         self.socket.begin_turn();
-        let command = self.commands.next(cx);
-        match command {
-            Some(Command::Nudge) => self.socket.raw.nudge(),
-            // A subscriber sends no further request.
-            Some(Command::Last) if self.state.phase() == Phase::Watching => self.state.drain(),
-            Some(Command::Last) => self.state.close_after_response(),
-            Some(Command::Finish) => self.state.drain(),
-            Some(Command::Abandon) => return Err(Cut),
-            Some(Command::TooSlow(limit)) => {
-                self.reactor.exceeds(limit, self.client);
-                if !self.state.give_up_body() {
-                    self.socket.raw.reset_when_dropped(true);
-                    return Err(Cut);
-                }
-            }
-            Some(Command::LateHead | Command::Rest) | None => {}
+        self.exchange.register(cx);
+        if self.reactor.gives_up(&self.exchange, self.client) {
+            self.socket.raw.reset_when_dropped(true);
+            return Err(Cut);
         }
-        Ok(command)
+        match self.ends() {
+            Ends::Abandon => Err(Cut),
+            _ => Ok(()),
+        }
+    }
+
+    /// How far the connection was asked to end.
+    pub(super) fn ends(&self) -> Ends {
+        self.exchange.connection().ends()
+    }
+
+    /// True where it ends as soon as no request is under way.
+    pub(super) fn is_finishing(&self) -> bool {
+        self.ends() >= Ends::Finish
     }
 
     /// Reads what has arrived while the connection holds no buffer, and passes it to `take`: how many bytes, 0 at the
@@ -213,7 +227,7 @@ impl<'a> ConnectionContext<'a> {
         RECEIVED.with_borrow_mut(|received| {
             received.resize(IDLE_READ, 0);
             let len = ready!(self.socket.poll_receive(cx, received))?;
-            self.state.received(len);
+            self.exchange.received(len);
             take(&received[..len]);
             Poll::Ready(Ok(len))
         })

@@ -22,7 +22,7 @@ use tokio::io::{AsyncRead, Interest, ReadBuf};
 
 use super::raw_socket::{RawSocket, is_again};
 use super::tls::client_certificate;
-use crate::http::{ClientCertificate, ConnectionState, Region};
+use crate::http::{ClientCertificate, Connection, Exchange, Region};
 use crate::metrics::{Handshake, ReactorCounters};
 
 /// The most that is received at once, and that is encrypted before it is sent, in bytes: for a peer that takes nothing
@@ -39,8 +39,8 @@ pub(super) struct Socket {
     /// The socket itself.
     pub(super) raw: RawSocket,
     tls: Option<Box<RefCell<TlsSession>>>,
-    /// The state of the connection, which is told what moves and who waits for whom.
-    pub(super) state: Rc<ConnectionState>,
+    /// The exchange of the connection, which is told what moves and who waits for whom.
+    pub(super) exchange: Rc<Exchange>,
     /// hyper has bytes that the socket has not: written by hyper's side of HTTP/1, read by the loop of the connection.
     pub(super) has_unflushed: Cell<bool>,
     /// Bytes that hyper sent since the connection last waited for anything; no other sender counts its own.
@@ -57,7 +57,9 @@ impl Socket {
         Self {
             raw: RawSocket::new(socket),
             tls: tls.map(|tls| Box::new(RefCell::new(tls))),
-            state: Rc::new(ConnectionState::new(Arc::clone(counters))),
+            exchange: Rc::new(Exchange::new(&Rc::new(Connection::new(Arc::clone(
+                counters,
+            ))))),
             has_unflushed: Cell::new(false),
             burst: Cell::new(0),
         }

@@ -79,7 +79,7 @@ impl SocketReader {
     /// the end of the stream.
     pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.passed == 0 && self.state.held.get() == Held::Part {
-            self.socket.state.begin_head();
+            self.socket.exchange.begin_head();
             if !ready!(self.poll_receive_rest(cx))? {
                 break;
             }
@@ -96,8 +96,10 @@ impl SocketReader {
         let before = buf.filled().len();
         let polled = Pin::new(&mut &*self.socket).poll_read(cx, buf);
         self.state.is_starved.set(polled.is_pending());
-        self.socket.state.progress.reading.set(polled.is_pending());
-        self.socket.state.received(buf.filled().len() - before);
+        // What is no HTTP/1 may not come for hours.
+        let is_wanted = self.framing.is_some() && polled.is_pending();
+        self.socket.exchange.progress.reading.set(is_wanted);
+        self.socket.exchange.received(buf.filled().len() - before);
         polled
     }
 
@@ -113,7 +115,7 @@ impl SocketReader {
         if received.is_empty() {
             return Poll::Ready(Ok(false));
         }
-        self.socket.state.begin_head();
+        self.socket.exchange.begin_head();
         if let Some(framing) = &mut self.framing {
             let fed = framing.feed(received);
             self.state.requests.set(framing.heads);
@@ -202,7 +204,7 @@ impl AsyncRead for SocketReader {
             let goes_on = if self.held.is_empty() {
                 ready!(self.poll_receive(cx, buf))?
             } else {
-                self.socket.state.begin_head();
+                self.socket.exchange.begin_head();
                 ready!(self.poll_receive_rest(cx))?
             };
             if !goes_on {

@@ -1,6 +1,6 @@
 //! The sending side of a connection: bytes as they are, and parts of files by sendfile or a [`SplicePipe`].
 //!
-//! Tells the connection's state what the socket took and whether it waits for the peer. What a client sent before it
+//! Tells the connection's exchange what the socket took and whether it waits for the peer. What a client sent before it
 //! went is still performed, so responses to it are thrown away, and are no errors. One send never keeps a reactor for
 //! longer than [`BURST`] bytes take.
 
@@ -78,7 +78,7 @@ impl Socket {
     ) -> Poll<io::Result<usize>> {
         let flags = self.flags(follows);
         let all: usize = bufs.iter().map(|buf| buf.len()).sum();
-        if self.state.has_lost_client() {
+        if self.exchange.has_lost_client() {
             return Poll::Ready(Ok(all));
         }
         if let Some(tls) = self.tls() {
@@ -118,7 +118,7 @@ impl Socket {
 
     fn flags(&self, follows: Follows) -> SendFlags {
         // The last bytes of a connection leave together with its end, in one packet.
-        if follows != Follows::Nothing || self.state.is_ending() {
+        if follows != Follows::Nothing || self.exchange.is_ending() {
             AT_ONCE | SendFlags::MORE
         } else {
             AT_ONCE
@@ -137,7 +137,7 @@ impl Socket {
         ready!(self.poll_send_all(tls, cx, flags))?;
         let encrypted = encrypt()?;
         let more = encrypted < all || follows != Follows::Nothing;
-        self.state.record.sent(encrypted, more);
+        self.exchange.record.sent(encrypted, more);
         // Bytes that the socket does not take now are sent before the next.
         let _ = self.poll_send_all(tls, cx, flags)?;
         Poll::Ready(Ok(encrypted))
@@ -150,7 +150,7 @@ impl Socket {
         cx: &mut Context<'_>,
         flags: SendFlags,
     ) -> Poll<io::Result<()>> {
-        while tls.borrow().wants_write() && !self.state.has_lost_client() {
+        while tls.borrow().wants_write() && !self.exchange.has_lost_client() {
             let sent =
                 ready!(self.poll_call(cx, |socket| tls.borrow_mut().write_to(socket, flags)));
             self.count_moved(sent, 0)?;
@@ -181,7 +181,7 @@ impl Socket {
         region: &Region,
         follows: Follows,
     ) -> Poll<io::Result<usize>> {
-        if self.state.has_lost_client() {
+        if self.exchange.has_lost_client() {
             return Poll::Ready(Ok(region.len));
         }
         if let Some(tls) = self.tls() {
@@ -197,18 +197,18 @@ impl Socket {
     fn count(&self, sent: io::Result<usize>, all: usize, follows: Follows) -> io::Result<usize> {
         let sent = self.count_moved(sent, all)?;
         let more = sent < all || follows != Follows::Nothing;
-        self.state.record.sent(sent, more);
+        self.exchange.record.sent(sent, more);
         Ok(sent)
     }
 
     /// Counts what was `sent`; `all` when the client is gone.
     fn count_moved(&self, sent: io::Result<usize>, all: usize) -> io::Result<usize> {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut};
-        let progress = &self.state.progress;
+        let progress = &self.exchange.progress;
         let sent = match sent {
             Err(error) if matches!(error.kind(), BrokenPipe | ConnectionReset | TimedOut) => {
                 progress.writing.set(false);
-                self.state.lose_client();
+                self.exchange.lose_client();
                 all
             }
             sent => sent?,
@@ -223,7 +223,10 @@ impl Socket {
         cx: &mut Context<'_>,
         mut send: impl FnMut(BorrowedFd<'_>) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
-        let progress = &self.state.progress;
+        let progress = &self.exchange.progress;
+        if progress.nudged.take() {
+            self.raw.nudge();
+        }
         if self.raw.has_write_hint.get() {
             match self.raw.with(&mut send) {
                 Err(error) if is_again(&error) => {}

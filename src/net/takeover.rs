@@ -48,10 +48,10 @@ pub(super) async fn receive(
             received.advance(head_len);
             let body = SocketBody::new(context, request.headers(), received);
             let request = request.map(|()| RequestBody::Socket(Box::new(body)));
-            let response = service.call(&context.state, context.client, request, None);
+            let response = service.call(&context.exchange, context.client, request, None);
             response.await.unwrap_or_else(|never| match never {})
         }
-        Err(error) => service.reject(&context.state, context.client, error, received),
+        Err(error) => service.reject(&context.exchange, context.client, error, received),
     };
     respond(context, response).await
 }
@@ -66,7 +66,7 @@ pub(super) async fn respond(
     let service = &context.reactor.service;
     let mut bytes = service.encoder.encode(&head, body.known_len().unwrap_or(0));
     // For a client that is gone, no more is read.
-    while !context.state.has_lost_client()
+    while !context.exchange.has_lost_client()
         && let Some(piece) = poll_fn(|cx| body.poll_piece(cx)).await
     {
         match piece.map_err(io::Error::other)? {
@@ -78,7 +78,7 @@ pub(super) async fn respond(
     drop(body);
     let mut rest = &bytes[..];
     poll_fn(|cx| poll_send_all(&context.socket, cx, &mut rest)).await?;
-    context.state.flushed();
+    context.exchange.flushed();
     Ok(is_last)
 }
 
@@ -144,18 +144,18 @@ impl SocketBody {
             Poll::Ready(Ok(())) => take(&self.socket, cx, most).map(Result::ok),
             sent => sent.map(|_| None),
         };
-        let progress = &self.socket.state.progress;
+        let progress = &self.socket.exchange.progress;
         if polled.is_pending() && progress.given_up.get() {
             polled = Poll::Ready(None);
         }
         progress.reading.set(polled.is_pending());
         match polled {
             Poll::Pending if self.since.is_none() => {
-                self.since = self.socket.state.record.start_waiting();
+                self.since = self.socket.exchange.record.start_waiting();
             }
             Poll::Pending => {}
             Poll::Ready(moved) => {
-                self.socket.state.record.stop_waiting(self.since.take());
+                self.socket.exchange.record.stop_waiting(self.since.take());
                 self.taken(moved.unwrap_or(0) as u64);
             }
         }
@@ -178,11 +178,14 @@ impl BodySource for SocketBody {
 
     fn take_early(&mut self) -> Bytes {
         if !std::mem::replace(&mut self.is_begun, true) {
-            let counters = self.socket.state.counters();
+            let counters = self.socket.exchange.counters();
             counters.takeovers[Direction::Receive as usize].add(1);
         }
         self.remaining -= self.early.len() as u64;
-        self.socket.state.progress.count_received(self.early.len());
+        self.socket
+            .exchange
+            .progress
+            .count_received(self.early.len());
         std::mem::take(&mut self.early)
     }
 
@@ -246,8 +249,8 @@ impl BodySource for SocketBody {
     fn taken(&mut self, len: u64) {
         self.remaining -= len;
         let bytes = usize::try_from(len).unwrap_or(usize::MAX);
-        self.socket.state.received(bytes);
-        self.socket.state.progress.count_received(bytes);
+        self.socket.exchange.received(bytes);
+        self.socket.exchange.progress.count_received(bytes);
     }
 }
 

@@ -23,10 +23,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::acceptor::{self, Accepted, Batch, ReactorListener, Worker, Workers};
 use super::connection;
 use super::connection_limit::ConnectionLimit;
-use super::connections::Command;
 use super::listen::Listener;
 use super::reactor::{Reactor, ReactorConfig};
 use super::socket_writer;
+use crate::http::Ends;
 use crate::lifecycle::Draining;
 use crate::metrics::ReactorCounters;
 
@@ -188,13 +188,13 @@ async fn drain(reactor: &Reactor, index: usize, mut draining: Draining) {
     // Each connection is polled once before it hears of the drain: what had arrived is still answered.
     tokio::task::yield_now().await;
     let connections = &reactor.connections;
-    connections.broadcast(Command::Last);
+    connections.end(Ends::Last);
     tokio::select! {
         () = connections.emptied() => {}
         () = tokio::time::sleep(LAME_DUCK) => {}
         () = draining.abandoned() => {}
     }
-    connections.broadcast(Command::Finish);
+    connections.end(Ends::Finish);
     tokio::select! {
         // Where no connection is left, none is abandoned.
         biased;

@@ -283,18 +283,12 @@ mod tests {
     fn others_have_the_cpus_that_no_reactor_has_or_all() {
         let some = |cpus: &[usize]| Some(cpus.to_vec());
         assert_eq!(shared_out(&[0, 1], 1), (vec![Some(0)], some(&[1])));
-        assert_eq!(
-            shared_out(&[2, 5, 7], 2),
-            (vec![Some(2), Some(5)], some(&[7]))
-        );
-        assert_eq!(
-            shared_out(&[0, 1], 2),
-            (vec![Some(0), Some(1)], some(&[0, 1]))
-        );
-        assert_eq!(
-            shared_out(&[3, 4], 3),
-            (vec![Some(3), Some(4), Some(3)], some(&[3, 4]))
-        );
+        let found = shared_out(&[2, 5, 7], 2);
+        assert_eq!(found, (vec![Some(2), Some(5)], some(&[7])));
+        let seen = shared_out(&[0, 1], 2);
+        assert_eq!(seen, (vec![Some(0), Some(1)], some(&[0, 1])));
+        let expected = (vec![Some(3), Some(4), Some(3)], some(&[3, 4]));
+        assert_eq!(shared_out(&[3, 4], 3), expected);
         assert_eq!(shared_out(&[], 1), (vec![None], None));
         assert_eq!(Cpus::default().of_others(), None);
     }

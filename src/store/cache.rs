@@ -74,11 +74,14 @@ impl Cache {
         }
     }
 
-    /// Has the next use of each value look for changes that the times of its file do not show. Forgets large values in
-    /// `dir` that are no longer those under their keys: their files would otherwise keep their space until the keys are
-    /// read.
+    /// Has the next use of each value look for changes that the times of its file do not show. Forgets the values that
+    /// lie on another file system than `dir`, which cannot be unmounted while their files are open, and large ones that
+    /// are no longer those under their keys: their files would otherwise keep their space until the keys are read.
     pub fn sweep(&self, dir: &ValuesDir) {
         self.sweeps.fetch_add(1, Relaxed);
+        if let Some(device) = dir.device() {
+            self.kept.retain(|_, object| object.stamp.device == device);
+        }
         // Collected first, so that no lock of the cache is held during system calls.
         let is_large = |object: &Object| object.meta.len > NEGLIGIBLE;
         let large: Vec<_> = self.kept.iter().filter(|(_, o)| is_large(o)).collect();
@@ -192,11 +195,8 @@ mod tests {
             fs::remove_file(at.path().join(name)).unwrap();
         }
         cache.sweep(&dir);
-        assert_eq!(
-            cache.values(),
-            1,
-            "so it costs nothing where many values are small"
-        );
+        let found = cache.values();
+        assert_eq!(found, 1, "so it costs nothing where many values are small");
         assert!(cache.get(&Key::new("10").unwrap(), &dir).is_none());
     }
 }

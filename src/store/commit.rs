@@ -213,12 +213,14 @@ pub fn rename(
             Err(errno) => Err(unpublished(key, "rename", errno)),
         }
     };
-    if let Err(errno) = mark(version, kept) {
-        let _ = mark(source.version, mode);
-        return match errno {
-            Errno::NOENT => Ok(false),
-            errno => Err(Error::new("stamp the version", errno)),
-        };
+    match mark(version, kept) {
+        Ok(()) => {}
+        // Another program has put another file there, which keeps its own version.
+        Err(Errno::NOENT) => return Ok(false),
+        Err(errno) => {
+            let _ = mark(source.version, mode);
+            return Err(Error::new("stamp the version", errno));
+        }
     }
     let current = found.meta();
     let _replaced = current.and_then(|meta| pin_if_slow(writer, key, meta));

@@ -227,14 +227,17 @@ pub fn times(version: Version) -> Timestamps {
     }
 }
 
-/// Gives the file `name` of `folder` this version, and makes sure that it has it.
+/// Gives the file `name` of `folder` this version, and makes sure that it has it; `NOENT` where another program has put
+/// another file there meanwhile.
 pub fn stamp(folder: impl AsFd, name: &str, version: Version) -> Result<(), Errno> {
     let times = times(version);
     let flags = AtFlags::SYMLINK_NOFOLLOW;
+    let file = stat(&folder, name)?.st_ino;
     retry_if_stale(|| rustix::fs::utimensat(&folder, name, &times, flags))?;
-    match look_up(&folder, name)? {
+    let found = stat(&folder, name)?;
+    match kind(&found) {
         NameKind::Value(meta, _) if meta.version == version => Ok(()),
-        NameKind::Value(..) => Err(Errno::OVERFLOW),
+        NameKind::Value(..) if found.st_ino == file => Err(Errno::OVERFLOW),
         _ => Err(Errno::NOENT),
     }
 }

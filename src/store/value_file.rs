@@ -89,7 +89,7 @@ impl Drop for ValueFile {
 /// A stamp that tells a file from every other, and changes when it is edited, renamed, linked or unlinked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FileStamp {
-    device: u64,
+    pub device: u64,
     inode: u64,
     links: u64,
     size: i64,

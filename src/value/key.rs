@@ -258,87 +258,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rules_of_the_contract() {
-        for good in [
-            "a",
-            "...",
-            ".hidden",
-            "data-server",
-            "ключ",
-            "a b",
-            "a+b",
-            "%2F",
-            "-",
-            "\u{7f}",
-            "\n",
-            "a/b",
-            "a/b/c",
-            "a/.data-server",
-            "a/-",
-            "a/-/b",
-            "--/a",
-            ".../a",
-            "a/ ",
-        ] {
-            assert!(Key::new(good).is_ok(), "{good:?}");
-        }
-        for (bad, why) in [
-            ("", BadKey::Empty),
-            (".", BadKey::Dots),
-            ("..", BadKey::Dots),
-            ("./a", BadKey::Dots),
-            ("a/..", BadKey::Dots),
-            ("a/../b", BadKey::Dots),
-            ("/", BadKey::EmptySegment),
-            ("/a", BadKey::EmptySegment),
-            ("a/", BadKey::EmptySegment),
-            ("a//b", BadKey::EmptySegment),
-            ("a\0", BadKey::Nul),
-            ("a/\0", BadKey::Nul),
-            (".data-server", BadKey::Reserved),
-            ("a/.data-server/b", BadKey::Reserved),
-            ("a/.data-server/", BadKey::Reserved),
-            (".data-server2", BadKey::Reserved),
-            (".data-server/a", BadKey::Reserved),
-            ("-/a", BadKey::Reserved),
-            ("-/", BadKey::Reserved),
-        ] {
-            assert_eq!(Key::new(bad), Err(why), "{bad:?}");
-        }
-    }
-
-    #[test]
-    fn a_segment_and_a_key_have_their_lengths() {
-        let segment = "x".repeat(MAX_SEGMENT);
-        assert!(Key::new(segment.as_str()).is_ok());
-        assert_eq!(
-            Key::new(format!("a/{segment}x")),
-            Err(BadKey::SegmentTooLong)
-        );
-        let almost = [&*segment; 4].join("/");
-        assert_eq!(almost.len(), MAX_LEN - 1);
-        assert!(Key::new(almost.as_str()).is_ok());
-        assert_eq!(Key::new(almost + "/a"), Err(BadKey::TooLong));
-        assert!(Key::new("a/".repeat(511) + "ab").is_ok());
-        assert_eq!(Key::new("a/".repeat(512) + "a"), Err(BadKey::TooLong));
-    }
-
-    #[test]
     fn a_folder_is_shortened_to_the_directory_itself() {
         let above = |path| folder_and_above(path).collect::<Vec<_>>();
         assert_eq!(above("a/b/c"), ["a/b/c", "a/b", "a", ""]);
         assert_eq!(above("a"), ["a", ""]);
         assert_eq!(above(""), [""]);
         assert!(may_have_keys("a") && may_have_keys("a/b") && may_have_keys("--"));
-        for none in [
-            "",
-            "-",
-            "-/a",
-            ".data-server",
-            "..",
-            "a/.",
-            "a/.data-server",
-        ] {
+        for none in "|-|-/a|.data-server|..|a/.|a/.data-server".split('|') {
             assert!(!may_have_keys(none), "{none}");
         }
         assert!(!may_have_keys(&"a/".repeat(512)[..MAX_LEN - 1]));

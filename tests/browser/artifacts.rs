@@ -181,10 +181,8 @@ fn a_storybook_shows_its_stories_plainly_and_by_siblings() {
             let coded = "performance.getEntriesByType('resource').filter((it) => it.name.endsWith('.js')) \
                 .map((it) => it.encodedBodySize < it.decodedBodySize)";
             let coded: Vec<bool> = serde_json::from_value(page.eval(coded)).expect("answers");
-            assert!(
-                coded.len() > 2 && coded.iter().all(|it| *it == by_siblings),
-                "{prefix}: {coded:?}"
-            );
+            let is_right = coded.len() > 2 && coded.iter().all(|it| *it == by_siblings);
+            assert!(is_right, "{prefix}: {coded:?}");
             is_whole(page, "will become mandatory in Storybook");
             let frame = "iframe.html?id=garden-button--plant&viewMode=story";
             page.visit(server.addr, &format!("/{prefix}/{frame}"));

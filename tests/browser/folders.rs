@@ -85,10 +85,8 @@ fn keys_are_found_paged_looked_at_and_deleted_within_a_folder() {
         page.says("#count", "100 files on this page");
         page.click("#next");
         page.says("#count", "20 files on this page");
-        assert_eq!(
-            page.address(),
-            "/many/?prefix=k&after=many%2Fk099&limit=100"
-        );
+        let found = page.address();
+        assert_eq!(found, "/many/?prefix=k&after=many%2Fk099&limit=100");
 
         page.visit(server.addr, "/a/");
         page.click("button[aria-label='Delete two #?%']");

@@ -83,8 +83,8 @@ pub async fn archive(request: &RequestContext, asked: ArchiveRequest) -> Result<
         }
     }
     let service = Rc::clone(&request.service);
-    let connection = Rc::clone(&request.guard.connection);
-    let rest = made.map_err(move |why: Refusal| service.broke_off(why, &connection));
+    let exchange = Rc::clone(&request.guard.exchange);
+    let rest = made.map_err(move |why: Refusal| service.broke_off(why, &exchange));
     let pieces: Pieces = Box::pin(stream::iter(first.map(Ok)).chain(rest));
     let response = plain(StatusCode::OK, Body::of(Content::Made(pieces)));
     Ok(Reply::from(response).with(|headers| {

@@ -301,11 +301,8 @@ mod tests {
     fn a_claim_is_a_token_or_a_name_with_a_password() {
         let token: &[u8] = b"abc.-_~+/=";
         for field in ["Bearer abc.-_~+/=", "bearer   abc.-_~+/=  "] {
-            assert_eq!(
-                credentials(field.as_bytes()),
-                Some(Credentials::Token(token)),
-                "{field}"
-            );
+            let found = credentials(field.as_bytes());
+            assert_eq!(found, Some(Credentials::Token(token)), "{field}");
         }
         // RFC 7617, section 2.
         let aladdin = credentials(b"Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
@@ -349,12 +346,8 @@ mod tests {
     fn a_link_has_each_of_its_parameters_once_and_others_are_ignored() {
         let signed_link = |query| signed_link(&QueryFields::of(query));
         assert!(signed_link(None).is_none());
-        for other in [
-            "expires=1&by=a",
-            "my_signature=abc",
-            "a=signature=b",
-            "X-Amz-Signature=abc",
-        ] {
+        for other in "expires=1&by=a my_signature=abc a=signature=b X-Amz-Signature=abc".split(' ')
+        {
             assert!(signed_link(Some(other)).is_none(), "{other}");
         }
         assert!(signed_link(Some("signature")).is_some());
@@ -364,27 +357,15 @@ mod tests {
             "utm_source=x&expires=1&by=a%20b&max=3&signature=s&fbclid=y&utm_source=z&",
         ] {
             let link = signed_link(Some(good)).unwrap().ok().unwrap();
-            assert_eq!(
-                (link.expires, &*link.by, link.max, &*link.signature),
-                (1, "a b", Some(3), "s")
-            );
+            let found = (link.expires, &*link.by, link.max, &*link.signature);
+            assert_eq!(found, (1, "a b", Some(3), "s"));
         }
-        for bad in [
-            "signature=s",
-            "expires=1&by=a&signature=s&signature=s",
-            "expires=1&expires=1&by=a&signature=s",
-            "expires=1&by=a&by=a&signature=s",
-            "expires=1&by=a&max=1&max=2&signature=s",
-            "expires=01&by=a&signature=s",
-            "expires=-1&by=a&signature=s",
-            "expires=1&by=a&max=&signature=s",
-            "expires=99999999999999999999&by=a&signature=s",
-        ] {
-            assert_eq!(
-                signed_link(Some(bad)).unwrap().err(),
-                Some(BadLink::Invalid),
-                "{bad}"
-            );
+        for bad in "signature=s expires=1&by=a&signature=s&signature=s expires=1&expires=1&by=a&signature=s \
+            expires=1&by=a&by=a&signature=s expires=1&by=a&max=1&max=2&signature=s expires=01&by=a&signature=s \
+            expires=-1&by=a&signature=s expires=1&by=a&max=&signature=s \
+            expires=99999999999999999999&by=a&signature=s".split(' ') {
+            let seen = signed_link(Some(bad)).unwrap().err();
+            assert_eq!(seen, Some(BadLink::Invalid), "{bad}");
         }
     }
 }

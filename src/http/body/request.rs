@@ -18,7 +18,7 @@ use hyper::Response;
 use hyper::body::{Body as _, Frame, Incoming};
 use hyper::header::{CONTENT_LENGTH, EXPECT, HeaderMap};
 
-use crate::http::exchange::ConnectionState;
+use crate::http::exchange::Exchange;
 use crate::http::head::encode::{continue_100, encode_interim};
 use crate::http::head::syntax::number;
 use crate::http::refusal::Refusal;
@@ -78,19 +78,19 @@ pub struct Received<'a> {
     pub has_ended: bool,
     /// The trailers, once the body has ended.
     pub trailers: Option<HeaderMap>,
-    connection: &'a ConnectionState,
+    exchange: &'a Exchange,
 }
 
 impl<'a> Received<'a> {
     /// A body that comes from the socket was held to the limit when its length was announced.
-    pub fn new(body: RequestBody, limit: u64, connection: &'a ConnectionState) -> Self {
+    pub fn new(body: RequestBody, limit: u64, exchange: &'a Exchange) -> Self {
         Self {
             has_ended: body.is_empty(),
             body,
             left: limit,
             limit,
             trailers: None,
-            connection,
+            exchange,
         }
     }
 
@@ -111,7 +111,7 @@ impl<'a> Received<'a> {
                     continue;
                 }
             };
-            self.connection.progress.count_received(data.len());
+            self.exchange.progress.count_received(data.len());
             let left = self.left.checked_sub(data.len() as u64);
             self.left = left.ok_or(too_large(self.limit))?;
             return Ok(Some(data));
@@ -151,14 +151,14 @@ impl<'a> Received<'a> {
         if body.is_empty() {
             return None;
         }
-        let since = self.connection.record.start_waiting();
-        let progress = &self.connection.progress;
+        let since = self.exchange.record.start_waiting();
+        let progress = &self.exchange.progress;
         let frame = poll_fn(|cx| match body.poll_frame(cx) {
             Poll::Pending if progress.given_up.get() => Poll::Ready(Some(Err(CUT_OFF))),
             polled => polled,
         });
         let frame = frame.await;
-        self.connection.record.stop_waiting(since);
+        self.exchange.record.stop_waiting(since);
         frame
     }
 
@@ -197,7 +197,7 @@ impl<'a> Received<'a> {
 impl Drop for Received<'_> {
     fn drop(&mut self) {
         if !self.has_ended && !self.body.is_empty() {
-            self.connection.leave_unread();
+            self.exchange.leave_unread();
         }
     }
 }
@@ -255,7 +255,7 @@ impl Stream {
 #[derive(Debug)]
 pub struct StreamBody {
     stream: Rc<Stream>,
-    state: Rc<ConnectionState>,
+    state: Rc<Exchange>,
     len: Option<u64>,
     /// 100 (Continue) is sent once the body is waited for (RFC 9110, section 10.1.1).
     is_awaited: bool,
@@ -263,7 +263,7 @@ pub struct StreamBody {
 
 impl StreamBody {
     /// The body of the request with these `headers` on `stream`, whose state is `state`.
-    pub fn new(stream: &Rc<Stream>, state: &Rc<ConnectionState>, headers: &HeaderMap) -> Self {
+    pub fn new(stream: &Rc<Stream>, state: &Rc<Exchange>, headers: &HeaderMap) -> Self {
         let empty = stream.is_received().then_some(0);
         Self {
             stream: Rc::clone(stream),

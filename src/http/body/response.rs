@@ -71,7 +71,7 @@ impl Body {
     /// Counts bytes that leave.
     fn note(&self, bytes: usize) {
         if let Some(guard) = &self.guard {
-            guard.connection.handed(bytes);
+            guard.exchange.handed(bytes);
         }
     }
 
@@ -106,34 +106,34 @@ impl HttpBody for Body {
             guard,
             fault,
         } = &mut *self;
-        let Some(RequestGuard { connection }) = guard else {
+        let Some(RequestGuard { exchange }) = guard else {
             return Poll::Ready(None);
         };
-        if connection.has_lost_client() {
+        if exchange.has_lost_client() {
             // The bytes are thrown away; a body without a known end ends with its client.
             let left = content.remaining().filter(|&left| left > 0);
             *content = Content::empty();
             let hole = left.map(|left| Chunk::Hole(usize::try_from(left).unwrap_or(usize::MAX)));
             return Poll::Ready(hole.map(|hole| Ok(Frame::data(hole))));
         }
-        ready!(connection.flush.poll_taken(cx));
-        if connection.ends_bodies_by_close.get() && content.remaining().is_none() {
-            connection.is_unframed.set(true);
+        ready!(exchange.flush.poll_taken(cx));
+        if exchange.ends_bodies_by_close.get() && content.remaining().is_none() {
+            exchange.is_unframed.set(true);
         }
         if fault.is_none() {
             match ready!(content.poll_short(cx)) {
                 None => {
-                    connection.is_unframed.set(false);
+                    exchange.is_unframed.set(false);
                     return Poll::Ready(None);
                 }
                 Some(Ok(piece)) => {
-                    connection.handed(piece.len());
-                    return Poll::Ready(Some(Ok(Frame::data(connection.chunk_of(piece)))));
+                    exchange.handed(piece.len());
+                    return Poll::Ready(Some(Ok(Frame::data(exchange.chunk_of(piece)))));
                 }
                 Some(Err(error)) => {
                     *fault = Some(Box::new(error));
-                    connection.flush.hold_piece();
-                    ready!(connection.flush.poll_taken(cx));
+                    exchange.flush.hold_piece();
+                    ready!(exchange.flush.poll_taken(cx));
                 }
             }
         }

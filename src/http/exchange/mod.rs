@@ -1,48 +1,49 @@
-//! The state of a connection, which its protocol and its loop share; below it, the record of the request under way.
+//! The exchange of a request and its response, which the service, the connection or the stream, and the time limits
+//! share: the state of the request under way, its progress and its record.
 //!
-//! The service says when a request begins and ends, and how the connection is to end. The sides of the socket count the
-//! bytes that move, and say whether they wait for the peer. The time limits read both. The state stays on one reactor:
+//! A stream of HTTP/2 has one exchange. A connection has one for all its requests of HTTP/1, one after the other, or
+//! for the frames of HTTP/2. The service says when a request begins and ends. The sides of the socket count the bytes
+//! that move, and say whether they wait for the peer. The time limits read both. An exchange stays on one reactor:
 //! plain cells. It decides no time limit.
 
+pub mod connection;
 pub mod progress;
 pub mod record;
 pub mod request_log;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use hyper::Method;
 
-use crate::http::auth::credentials::AuthCache;
+use crate::http::exchange::connection::{Connection, Ends};
 use crate::http::exchange::progress::{Flush, Progress};
 use crate::http::exchange::record::RequestRecord;
 use crate::http::piece::{Chunk, Piece, Region};
-use crate::metrics::{self, Direction, ReactorCounters};
+use crate::metrics::{self, Direction, ReactorCounters, TimeLimit};
 
-/// The phase of a connection.
+/// The phase of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Between requests.
     Idle,
     /// Receiving the head of a request, or nothing yet on a new connection.
     Head,
-    /// From the request's head to the last byte of its response.
+    /// From the request's head to the last byte of its response; requests of streams are under way.
     Serving,
     /// Sending changes as they come, for as long as both sides stay: there may be nothing to send for hours.
     Watching,
-    /// Serving the requests of several streams, of which each has a state of its own.
-    Multiplexing,
 }
 
-/// The way in which a connection ends, each stronger than the one before.
+/// What the response under way says of the end of the connection, each stronger than the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Closing {
-    /// It stays open after the next response.
+    /// It stays open.
     Open,
-    /// With the next response.
+    /// It ends with this response.
     AfterResponse,
-    /// With the next response, which goes out although the peer may still be sending a body that is not read.
+    /// It ends with this response, which goes out although the peer may still be sending a body that is not read.
     Unread,
 }
 
@@ -56,17 +57,29 @@ enum Presence {
     Gone,
 }
 
-/// The state of one connection.
+/// A peer that was over a time limit with a body. It only grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Exceeded {
+    /// It was over none.
+    #[default]
+    No,
+    /// It was over this limit: if it can be told so, it is.
+    Once(TimeLimit),
+    /// It still kept the server waiting then.
+    Again,
+}
+
+/// The exchange of a request and its response.
 #[derive(Debug)]
-pub struct ConnectionState {
+pub struct Exchange {
     phase: Cell<Phase>,
-    /// Requests that have arrived so far.
-    pub requests: Cell<u64>,
     /// The bytes that have moved, and the waiting for the peer.
     pub progress: Progress,
     closing: Cell<Closing>,
     client: Cell<Presence>,
-    draining: Cell<bool>,
+    exceeded: Cell<Exceeded>,
+    /// Wakes the owner of the exchange.
+    waker: RefCell<Option<Waker>>,
     pub(crate) flush: Flush,
     /// The region of a file that is sent in place of the next hole.
     pub region: RefCell<Option<Region>>,
@@ -76,47 +89,54 @@ pub struct ConnectionState {
     pub is_unframed: Cell<bool>,
     /// A region of the response under way was sent past hyper.
     has_moved: Cell<bool>,
-    /// What the client of the connection has proved.
-    pub proven: Rc<AuthCache>,
     /// The record of the current request.
     pub(crate) record: RequestRecord,
 }
 
-impl ConnectionState {
-    /// The state of a new connection, whose requests are counted in `counters`.
-    pub fn new(counters: Arc<ReactorCounters>) -> Self {
-        Self::with(counters, Rc::default())
-    }
-
-    /// The state of a new stream of this connection: the client authenticates once for all streams.
-    #[must_use]
-    pub fn of_stream(&self) -> Self {
-        Self::with(Arc::clone(&self.record.counters), Rc::clone(&self.proven))
-    }
-
-    fn with(counters: Arc<ReactorCounters>, proven: Rc<AuthCache>) -> Self {
+impl Exchange {
+    /// An exchange of a new `connection`, or of a stream of it.
+    pub fn new(connection: &Rc<Connection>) -> Self {
         Self {
             phase: Cell::new(Phase::Head),
-            requests: Cell::new(0),
             progress: Progress::default(),
             closing: Cell::new(Closing::Open),
             client: Cell::new(Presence::Present),
-            draining: Cell::new(false),
+            exceeded: Cell::default(),
+            waker: RefCell::default(),
             flush: Flush::default(),
             region: RefCell::default(),
             ends_bodies_by_close: Cell::new(false),
             is_unframed: Cell::new(false),
             has_moved: Cell::new(false),
-            proven,
-            record: RequestRecord::new(counters),
+            record: RequestRecord::new(connection),
         }
     }
 
-    pub(crate) fn counters(&self) -> &ReactorCounters {
-        &self.record.counters
+    /// Its connection.
+    pub fn connection(&self) -> &Rc<Connection> {
+        &self.record.connection
     }
 
-    /// The phase of the connection.
+    pub(crate) fn counters(&self) -> &ReactorCounters {
+        &self.connection().counters
+    }
+
+    /// Has `cx` woken when something is asked of the exchange.
+    pub fn register(&self, cx: &Context<'_>) {
+        let mut waker = self.waker.borrow_mut();
+        if !waker.as_ref().is_some_and(|w| w.will_wake(cx.waker())) {
+            *waker = Some(cx.waker().clone());
+        }
+    }
+
+    /// Wakes the owner of the exchange.
+    pub fn wake(&self) {
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// The phase of the exchange.
     pub fn phase(&self) -> Phase {
         self.phase.get()
     }
@@ -124,7 +144,8 @@ impl ConnectionState {
     /// Begins a request, whose head has arrived.
     pub fn begin(&self, method: &Method) {
         self.phase.set(Phase::Serving);
-        self.requests.set(self.requests.get() + 1);
+        let requests = &self.connection().requests;
+        requests.set(requests.get() + 1);
         self.has_moved.set(false);
         self.progress.begin();
         self.record.begin(method);
@@ -148,18 +169,9 @@ impl ConnectionState {
         self.record.begin_watching();
     }
 
-    /// Has the requests come by streams from now on. What was to close after its next response drains: that response is
-    /// a stream's, and others may follow on the way.
-    pub fn multiplex(&self) {
-        if self.closing.replace(Closing::Open) != Closing::Open {
-            self.drain();
-        }
-    }
-
-    /// Begins a request of a stream.
-    pub fn begin_stream(&self) {
-        self.phase.set(Phase::Multiplexing);
-        self.requests.set(self.requests.get() + 1);
+    /// Requests of streams are under way, of which each has an exchange of its own.
+    pub fn begin_streams(&self) {
+        self.phase.set(Phase::Serving);
     }
 
     /// True while a response is being made or sent.
@@ -167,24 +179,13 @@ impl ConnectionState {
         matches!(self.phase.get(), Phase::Serving | Phase::Watching)
     }
 
-    /// Has the connection close after the response under way, which ends soon if it has no end of its own.
-    pub fn drain(&self) {
-        self.draining.set(true);
-    }
-
-    /// True once the connection was asked to end.
-    pub fn is_draining(&self) -> bool {
-        self.draining.get()
-    }
-
-    /// Has the connection close after the next response.
+    /// Has the connection close after the response under way.
     pub fn close_after_response(&self) {
         self.closing
             .set(self.closing.get().max(Closing::AfterResponse));
     }
 
-    /// Has the next response go out although the request's body is not read to its end, and the connection close after
-    /// it.
+    /// Has the response go out although the request's body is not read to its end, and the connection close after it.
     pub fn leave_unread(&self) {
         self.closing.set(Closing::Unread);
     }
@@ -196,7 +197,7 @@ impl ConnectionState {
 
     /// True where the response that is made now is the connection's last.
     pub fn is_last(&self) -> bool {
-        self.closing.get() != Closing::Open || self.draining.get()
+        self.closing.get() != Closing::Open || self.connection().ends() != Ends::Open
     }
 
     /// True where the connection ends with the bytes that are being sent.
@@ -273,14 +274,27 @@ impl ConnectionState {
         hole
     }
 
+    /// The peer is over this `limit` with a body. True where that was not known.
+    pub fn exceed(&self, limit: TimeLimit) -> bool {
+        let next = match self.exceeded.get() {
+            Exceeded::No => Exceeded::Once(limit),
+            _ => Exceeded::Again,
+        };
+        self.exceeded.replace(next) != next
+    }
+
+    /// How far the peer was over a limit with a body.
+    pub fn exceeded(&self) -> Exceeded {
+        self.exceeded.get()
+    }
+
     /// Stops waiting for the body of the request, so that the client gets a 408, and the connection ends: also with the
-    /// response to a body whose end comes in this turn. False if it is too late for that: the response has begun, or
-    /// this was called before.
+    /// response to a body whose end comes in this turn. False if it is too late for that: the response has begun.
     pub fn give_up_body(&self) -> bool {
-        self.drain();
-        let progress = &self.progress;
-        let can_be_told = self.waits_for_peer() && !progress.writing.get();
-        can_be_told && !progress.given_up.replace(true)
+        self.close_after_response();
+        let can_be_told = self.waits_for_peer() && !self.progress.writing.get();
+        self.progress.given_up.set(can_be_told);
+        can_be_told
     }
 
     /// True where the peer holds up a body: it sends no bytes of the request, or takes none of the response.
@@ -293,42 +307,49 @@ impl ConnectionState {
 /// A request under way on its connection, or on its stream. The request ends when the guard is dropped.
 #[derive(Debug)]
 pub struct RequestGuard {
-    pub connection: Rc<ConnectionState>,
+    pub exchange: Rc<Exchange>,
 }
 
 impl RequestGuard {
-    pub fn new(connection: &Rc<ConnectionState>, method: &Method) -> Self {
-        connection.begin(method);
+    pub fn new(exchange: &Rc<Exchange>, method: &Method) -> Self {
+        exchange.begin(method);
         Self {
-            connection: Rc::clone(connection),
+            exchange: Rc::clone(exchange),
         }
     }
 }
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        let received = self.connection.progress.received.get();
-        self.connection.end();
-        self.connection.record.ended(received);
+        let received = self.exchange.progress.received.get();
+        self.exchange.end();
+        self.exchange.record.ended(received);
     }
 }
 
 #[cfg(test)]
-impl ConnectionState {
-    /// The state of a connection whose client has sent the head of a request, and is to send its body.
-    pub fn receiving(method: &Method) -> Self {
-        let connection = Self::new(Arc::default());
-        connection.begin(method);
-        connection.progress.reading.set(true);
-        connection
+impl Exchange {
+    /// The exchange of a new connection.
+    pub fn of_new_connection() -> Rc<Self> {
+        Rc::new(Self::new(&Rc::new(Connection::new(
+            std::sync::Arc::default(),
+        ))))
     }
 
-    /// The state of a connection whose client sent a request, and then closed its side.
-    pub fn left_by_its_client(method: &Method) -> Self {
-        let connection = Self::new(Arc::default());
-        connection.begin(method);
-        connection.half_close();
-        connection
+    /// The exchange of a client that has sent the head of a request, and is to send its body.
+    pub fn receiving(method: &Method) -> Rc<Self> {
+        let exchange = Self::of_new_connection();
+        exchange.begin(method);
+        exchange.progress.reading.set(true);
+        exchange
+    }
+
+    /// The exchange of a client that sent a request, and then closed its side.
+    pub fn left_by_its_client(method: &Method) -> Rc<Self> {
+        let exchange = Self::of_new_connection();
+        exchange.begin(method);
+        exchange.half_close();
+        exchange
     }
 }
 
@@ -340,33 +361,59 @@ mod tests {
     /// could give, and the next upload on it was a 408.
     #[test]
     fn a_connection_whose_body_was_given_up_ends_with_its_response() {
-        let connection = ConnectionState::receiving(&Method::PUT);
-        assert!(!connection.is_last());
-        assert!(connection.give_up_body());
-        assert!(connection.is_last());
-        assert!(!connection.give_up_body(), "it was told before");
+        let exchange = Exchange::receiving(&Method::PUT);
+        assert!(!exchange.is_last());
+        assert!(exchange.give_up_body());
+        assert!(exchange.is_last());
     }
 
-    /// The kernel waited 200 ms with each packet of such a connection for the bytes that were to end it, and its client
-    /// heard of no end.
     #[test]
-    fn a_connection_that_begins_streams_in_a_drain_drains_and_does_not_end_with_its_next_bytes() {
-        let connection = ConnectionState::new(Arc::default());
-        connection.close_after_response();
-        connection.multiplex();
-        assert!(connection.is_draining());
-        assert!(!connection.is_ending());
-        connection.begin_stream();
-        connection.end();
-        assert!(!connection.is_ending());
+    fn what_is_asked_of_a_connection_only_grows() {
+        let exchange = Exchange::of_new_connection();
+        let connection = exchange.connection();
+        assert!(connection.end(Ends::Finish));
+        assert!(!connection.end(Ends::Last));
+        assert_eq!(connection.ends(), Ends::Finish);
+        assert!(exchange.exceed(TimeLimit::Rate));
+        assert!(exchange.exceed(TimeLimit::Body), "it goes on");
+        assert!(!exchange.exceed(TimeLimit::Rate));
+        assert_eq!(exchange.exceeded(), Exceeded::Again);
+    }
+
+    /// It concerned whichever head or request came next, and was put back by hand for the next owner of the socket.
+    #[test]
+    fn a_head_is_late_and_a_connection_quiet_until_the_next_request() {
+        let exchange = Exchange::of_new_connection();
+        let connection = exchange.connection();
+        assert!(!connection.is_late() && !connection.is_quiet());
+        assert!(connection.expire_head() && !connection.expire_head());
+        assert!(connection.rest() && !connection.rest());
+        assert!(connection.is_late() && connection.is_quiet());
+        exchange.begin(&Method::GET);
+        assert!(!connection.is_late() && !connection.is_quiet());
+    }
+
+    /// The kernel waited 200 ms with each packet of such a connection for the bytes that were to end it.
+    #[test]
+    fn only_a_response_that_says_so_ends_its_connection_with_its_last_bytes() {
+        let exchange = Exchange::of_new_connection();
+        exchange.begin(&Method::GET);
+        exchange.end();
+        exchange.connection().end(Ends::Last);
+        assert!(exchange.is_last() && !exchange.is_ending());
+        exchange.begin(&Method::GET);
+        exchange.close_after_response();
+        assert!(!exchange.is_ending());
+        exchange.end();
+        assert!(exchange.is_ending());
     }
 
     /// A connection had waited for its next request, and the time of its long response counted as its client's.
     #[test]
     fn a_request_that_begins_does_not_wait_for_its_client() {
-        let connection = ConnectionState::receiving(&Method::GET);
-        connection.end();
-        connection.begin(&Method::GET);
-        assert!(!connection.waits_for_peer());
+        let exchange = Exchange::receiving(&Method::GET);
+        exchange.end();
+        exchange.begin(&Method::GET);
+        assert!(!exchange.waits_for_peer());
     }
 }

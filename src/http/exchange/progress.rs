@@ -17,6 +17,8 @@ pub struct Progress {
     pub reading: Cell<bool>,
     /// Bytes wait for the peer to take them.
     pub writing: Cell<bool>,
+    /// The bytes that wait are to be tried once more.
+    pub nudged: Cell<bool>,
     /// The rest of the body of the request is not waited for.
     pub given_up: Cell<bool>,
 }
@@ -25,6 +27,12 @@ impl Progress {
     /// Counts bytes of a body, received or sent.
     pub fn count(&self, bytes: usize) {
         self.moved.set(self.moved.get() + bytes as u64);
+    }
+
+    /// Has bytes that wait for the peer tried once more; true where there are some.
+    pub fn nudge(&self) -> bool {
+        self.nudged.set(self.writing.get());
+        self.writing.get()
     }
 
     /// Begins the body of the next request, of which no byte is wanted yet.

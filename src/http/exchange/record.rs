@@ -1,6 +1,6 @@
 //! The record of a request: from its head to the last byte of its response, or to the panic that ended it.
 //!
-//! A connection has one [`RequestRecord`], which its requests fill one after the other. The metrics, the access log and
+//! An exchange has one [`RequestRecord`], which its requests fill one after the other. The metrics, the access log and
 //! the audit log read the record when the response has left. A request takes two readings of the clock: when its head
 //! has arrived, and when the last byte of its response has been handed to the socket. A third is taken only when the
 //! first byte of the response goes before the last.
@@ -16,18 +16,19 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::rc::Rc;
 use std::task::Poll;
 use std::time::Instant;
 
 use hyper::header::HeaderMap;
 
 use crate::http::audit::AuditEvent;
+use crate::http::exchange::connection::Connection;
 use crate::http::exchange::request_log::{LogEntry, SERVER_TIMING, Timing};
 use crate::http::head::client::Peer;
 use crate::http::head::names::REQUEST_ID;
 use crate::http::head::syntax::put;
-use crate::metrics::{Method, ReactorCounters};
+use crate::metrics::Method;
 
 /// The stage of the current request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,11 +44,11 @@ enum Stage {
     Ended,
 }
 
-/// The record of the current request of a connection.
+/// The record of the current request of an exchange.
 #[derive(Debug)]
 pub struct RequestRecord {
-    /// The counters of the connection's reactor.
-    pub counters: Arc<ReactorCounters>,
+    /// The connection, in whose counters the requests count.
+    pub connection: Rc<Connection>,
     stage: Cell<Stage>,
     began: Cell<Instant>,
     first: Cell<Option<Instant>>,
@@ -61,9 +62,9 @@ pub struct RequestRecord {
 }
 
 impl RequestRecord {
-    pub fn new(counters: Arc<ReactorCounters>) -> Self {
+    pub fn new(connection: &Rc<Connection>) -> Self {
         Self {
-            counters,
+            connection: Rc::clone(connection),
             stage: Cell::new(Stage::None),
             began: Cell::new(Instant::now()),
             first: Cell::new(None),
@@ -191,7 +192,7 @@ impl RequestRecord {
 
     /// The socket took `bytes`; `more` of what hyper has wait for it.
     pub fn sent(&self, bytes: usize, more: bool) {
-        self.counters.sent_bytes.add(bytes as u64);
+        self.connection.counters.sent_bytes.add(bytes as u64);
         let is_last = self.stage.get() == Stage::Ended && !more;
         let is_interim = self.stage.get() == Stage::Received;
         // All of a response in one go needs no reading of its own: the end is taken at once.
@@ -222,6 +223,11 @@ impl RequestRecord {
         }
     }
 
+    /// When the current request, or the last one, began.
+    pub fn began(&self) -> Instant {
+        self.began.get()
+    }
+
     /// Counts and logs the request that has ended, if there is one.
     fn finish(&self) {
         if self.stage.replace(Stage::None) == Stage::None {
@@ -229,14 +235,15 @@ impl RequestRecord {
         }
         let (began, now, status) = (self.began.get(), Instant::now(), self.status.get());
         let duration = now.duration_since(began);
-        self.counters.answered(self.method.get(), status);
+        let counters = &self.connection.counters;
+        counters.answered(self.method.get(), status);
         if !self.is_watch.get() {
-            self.counters.duration.observe_duration(duration);
+            counters.duration.observe_duration(duration);
         }
         if status != 0 {
             let first = self.first.get();
             let delay = first.map_or(duration, |first| first.duration_since(began));
-            self.counters.first_byte.observe_duration(delay);
+            counters.first_byte.observe_duration(delay);
         }
         if let Some(entry) = self.entry.take() {
             let peer = entry.client.peer;

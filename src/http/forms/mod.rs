@@ -386,6 +386,7 @@ fn json(files: &[StoredFile]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use data_server_testing::table;
     use proptest::prelude::*;
 
     use crate::http::forms::*;
@@ -397,57 +398,41 @@ mod tests {
 
     #[test]
     fn a_part_is_named_as_browsers_and_other_clients_do() {
-        let file = |name: &str| Some(("file".to_owned(), Some(name.to_owned())));
-        for (value, name) in [
-            ("form-data; name=\"file\"; filename=\"a b.txt\"", "a b.txt"),
-            ("FORM-DATA;name=file;FileName=a.txt", "a.txt"),
-            ("form-data ; filename = \"a\" ; name = \"file\" ", "a"),
-            ("form-data; name=\"file\"; filename=\"\"", ""),
-            (
-                "form-data; name=\"file\"; filename=\"d/e;f=\\u{e9}.txt\"; size=\"1\"",
-                "d/e;f=\u{e9}.txt",
-            ),
-            (
-                "form-data; name=\"file\"; filename=\"%22a%0D%0A%25%zz%\"",
-                "\"a\r\n%25%zz%",
-            ),
-            (
-                "form-data; name=\"file\"; filename=\"_.txt\"; filename*=UTF-8''na%C3%AFve.txt",
-                "na\u{ef}ve.txt",
-            ),
-            (
-                "form-data; name=\"file\"; filename=\"a\\\"b\\c\\\\d\"",
-                "a\"b\\c\\\\d",
-            ),
-        ] {
-            assert_eq!(
-                parsed(&value.replace("\\u{e9}", "\u{e9}")),
-                file(name),
-                "{value}"
-            );
+        for [value, name] in table(
+            r#"
+            form-data; name="file"; filename="a b.txt" ; a b.txt
+            FORM-DATA;name=file;FileName=a.txt ; a.txt
+            form-data; name="file"; filename="" ;
+            form-data; name="file"; filename="d/e;f=é.txt"; size="1" ; d/e;f=é.txt
+            form-data; name="file"; filename="%22a%0D%0A%25%zz%" ; "aRN%25%zz%
+            form-data; name="file"; filename="_.txt"; filename*=UTF-8''na%C3%AFve.txt ; naïve.txt
+            form-data; name="file"; filename="a\"b\c\\d" ; a"b\c\\d"#,
+        ) {
+            let file = ("file".to_owned(), Some(name.replace("RN", "\r\n")));
+            assert_eq!(parsed(value), Some(file), "{value}");
         }
-        assert_eq!(
-            parsed("form-data; name=\"folder\""),
-            Some(("folder".into(), None))
-        );
-        for bad in [
-            "",
-            "form-data",
-            "form-data; filename=\"a\"",
-            "attachment; name=\"file\"",
-            "form-data; name=\"file",
-            "form-data; name=\"file\" x",
-            "form-data; name",
-            "form-data; name=a b",
-            "form-data; name=\"a\"; name=\"b\"",
-            "form-data; name=\"a\";",
-            "form-data; name*=utf-8''file; filename=\"a\"",
-            "form-data; name=\"file\"; filename*=iso-8859-1''na%EFve.txt",
-            "form-data; name=\"file\"; filename*=utf-8''na%EFve.txt",
-            "form-data; name=\"file\"; filename*=a.txt",
-            "form-data; name=\"file\"; filename=\"a\\\"",
-        ] {
-            assert_eq!(parsed(bad), None, "{bad}");
+        let spaced = parsed("form-data ; filename = \"a\" ; name = \"file\" ");
+        assert_eq!(spaced, Some(("file".into(), Some("a".into()))));
+        let folder = parsed("form-data; name=\"folder\"");
+        assert_eq!(folder, Some(("folder".into(), None)));
+        for bad in r#"
+            form-data
+            form-data; filename="a"
+            attachment; name="file"
+            form-data; name="file
+            form-data; name="file" x
+            form-data; name
+            form-data; name=a b
+            form-data; name="a"; name="b"
+            form-data; name="a";
+            form-data; name*=utf-8''file; filename="a"
+            form-data; name="file"; filename*=iso-8859-1''na%EFve.txt
+            form-data; name="file"; filename*=utf-8''na%EFve.txt
+            form-data; name="file"; filename*=a.txt
+            form-data; name="file"; filename="a\""#
+            .lines()
+        {
+            assert_eq!(parsed(bad.trim()), None, "{bad}");
         }
         assert_eq!(Disposition::parse(b"form-data; name=\"\xff\""), None);
     }
@@ -469,10 +454,8 @@ mod tests {
         ] {
             let mut form = FormState::default();
             if let Some(folder) = folder {
-                assert_eq!(
-                    form.role(part("folder", None), None),
-                    Ok(Role::Text("folder"))
-                );
+                let role = form.role(part("folder", None), None);
+                assert_eq!(role, Ok(Role::Text("folder")));
                 form.set("folder", folder.into()).unwrap();
             }
             let role = form.role(part("file", Some("x")), None).unwrap();
@@ -489,41 +472,33 @@ mod tests {
 
     #[test]
     fn what_a_part_says_of_its_content_is_understood_or_refused() {
-        let of = |line: &str| {
+        for [why, line] in table(
+            "
+             ; content-type: text/plain
+             ; content-length: 7
+             ; content-transfer-encoding: Binary
+             ; content-transfer-encoding: 7bit
+             ; content-encoding: identity
+             ; x-own: 1
+            Coding ; content-transfer-encoding: base64
+            Coding ; content-transfer-encoding: quoted-printable
+            Coding ; content-encoding: gzip
+            UnknownHeader ; content-language: de
+            UnknownHeader ; content-digest: sha-256=:AAAA:
+            UnknownHeader ; repr-digest: sha-256=:AAAA:",
+        ) {
             let (name, value) = line.split_once(": ").unwrap();
             let disposition = "form-data; name=\"file\"; filename=\"a\"";
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_DISPOSITION, disposition.parse().unwrap());
             headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
-            FormPart::of(&headers).map(drop)
-        };
-        for line in [
-            "content-type: text/plain",
-            "content-length: 7",
-            "content-transfer-encoding: Binary",
-            "content-transfer-encoding: 7bit",
-            "content-encoding: identity",
-            "x-own: 1",
-        ] {
-            assert_eq!(of(line), Ok(()), "{line}");
-        }
-        let coding = |name| Err(BadForm::Coding(HeaderName::from_static(name)));
-        let unknown = |name| Err(BadForm::UnknownHeader(HeaderName::from_static(name)));
-        for (line, why) in [
-            (
-                "content-transfer-encoding: base64",
-                coding("content-transfer-encoding"),
-            ),
-            (
-                "content-transfer-encoding: quoted-printable",
-                coding("content-transfer-encoding"),
-            ),
-            ("content-encoding: gzip", coding("content-encoding")),
-            ("content-language: de", unknown("content-language")),
-            ("content-digest: sha-256=:AAAA:", unknown("content-digest")),
-            ("repr-digest: sha-256=:AAAA:", unknown("repr-digest")),
-        ] {
-            assert_eq!(of(line), why, "{line}");
+            let found = FormPart::of(&headers).map(drop);
+            let expected = match why {
+                "" => Ok(()),
+                "Coding" => Err(BadForm::Coding(HeaderName::from_static(name))),
+                _ => Err(BadForm::UnknownHeader(HeaderName::from_static(name))),
+            };
+            assert_eq!(found, expected, "{line}");
         }
     }
 
@@ -552,13 +527,8 @@ mod tests {
         ] {
             assert_eq!(form.role(part(name, file_name), None), Err(why));
         }
-        for (text, replaces) in [
-            ("on", true),
-            ("1", true),
-            ("true", true),
-            ("", false),
-            ("off", false),
-        ] {
+        for text in ["on", "1", "true", "", "off"] {
+            let replaces = !matches!(text, "" | "off");
             assert_eq!(form.set("replace", text.into()), Ok(()));
             assert_eq!(form.replaces(), replaces);
         }

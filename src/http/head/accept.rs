@@ -192,6 +192,7 @@ fn weight(text: &str) -> Option<Weight> {
 #[cfg(test)]
 mod tests {
     use crate::http::head::accept::*;
+    use data_server_testing::table;
     use proptest::prelude::*;
 
     fn headers(name: &HeaderName, lines: &[&str]) -> HeaderMap {
@@ -211,38 +212,35 @@ mod tests {
 
     #[test]
     fn a_listing_comes_in_the_form_that_the_client_reads() {
-        const BROWSER: &str =
-            "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8";
-        let (json, text, html) = ("application/json", "text/plain", "text/html");
-        for (accept, expected) in [
-            ("*/*", Some(json)),
-            ("", Some(json)),
-            ("text/plain", Some(text)),
-            ("TEXT/Plain", Some(text)),
-            ("text/plain; charset=utf-8", Some(text)),
-            ("text/plain;charset=\"UTF-8\";q=0.5", Some(text)),
-            ("text/*", Some(text)),
-            ("text/plain, */*", Some(text)),
-            (BROWSER, Some(html)),
-            ("application/json, text/plain, */*", Some(json)),
-            ("text/plain, application/json", Some(json)),
-            ("text/plain;q=0.5, text/html;q=0.7", Some(html)),
-            ("*/*, application/json;q=0", Some(text)),
-            (
-                "text/*;q=0.3, text/html;q=0.1, application/*;q=0.2",
-                Some(text),
-            ),
-            ("image/png", None),
-            ("*/*;q=0", None),
-            ("text/plain;q=0", None),
-            ("text/plain;q=0.001", Some(text)),
-        ] {
-            assert_eq!(choose(accept, &[json, text, html]), expected, "{accept}");
+        let offers = ["application/json", "text/plain", "text/html"];
+        for [expected, accept] in table(
+            "
+            json ; */*
+            json
+            plain ; text/plain
+            plain ; TEXT/Plain
+            plain ; text/plain; charset=utf-8
+            plain ; text/plain;charset=\"UTF-8\";q=0.5
+            plain ; text/*
+            plain ; text/plain, */*
+            html ; text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8
+            json ; application/json, text/plain, */*
+            json ; text/plain, application/json
+            html ; text/plain;q=0.5, text/html;q=0.7
+            plain ; */*, application/json;q=0
+            plain ; text/*;q=0.3, text/html;q=0.1, application/*;q=0.2
+            none ; image/png
+            none ; */*;q=0
+            none ; text/plain;q=0
+            plain ; text/plain;q=0.001",
+        ) {
+            let chosen = choose(accept, &offers).and_then(|kind| kind.rsplit('/').next());
+            assert_eq!(chosen.unwrap_or("none"), expected, "{accept}");
         }
-        assert_eq!(media_type(&HeaderMap::new(), &[json, text]), Some(0));
+        assert_eq!(media_type(&HeaderMap::new(), &offers), Some(0));
         assert_eq!(media_type(&HeaderMap::new(), &[]), None);
         let lines = headers(&ACCEPT, &["text/html;q=0.2", "text/plain;q=0.4"]);
-        assert_eq!(media_type(&lines, &[json, html, text]), Some(2));
+        assert_eq!(media_type(&lines, &offers), Some(1));
     }
 
     #[test]
@@ -259,34 +257,28 @@ mod tests {
 
     #[test]
     fn malformed_wishes_count_as_not_sent() {
-        for accept in [
-            "text",
-            "text/",
-            "/plain",
-            "*/plain",
-            "text/plain;q=2",
-            "text/plain;q=",
-            "text/plain;q=0.1234",
-            "text/plain;q=-1",
-            "text/plain;q",
-            "text/plain;version=1",
-            "text/plain;version=utf-8",
-            "text/plain;charset=iso-8859-1",
-            "te xt/plain",
-            "text/plain;a=\"b, text/plain",
-            ",,",
-        ] {
-            assert_eq!(
-                choose(accept, &["a/b", "text/plain"]),
-                Some("a/b"),
-                "{accept}"
-            );
+        for [accept] in table(
+            "
+            text
+            text/
+            /plain
+            */plain
+            text/plain;q=2
+            text/plain;q=
+            text/plain;q=0.1234
+            text/plain;q=-1
+            text/plain;q
+            text/plain;version=1
+            text/plain;version=utf-8
+            text/plain;charset=iso-8859-1
+            te xt/plain
+            text/plain;a=\"b, text/plain
+            ,,",
+        ) {
+            let chosen = |accept: &str| choose(accept, &["a/b", "text/plain"]);
+            assert_eq!(chosen(accept), Some("a/b"), "{accept}");
             let more = format!("text/plain;q=0.1,{accept}");
-            assert_eq!(
-                choose(&more, &["a/b", "text/plain"]),
-                Some("text/plain"),
-                "{more}"
-            );
+            assert_eq!(chosen(&more), Some("text/plain"), "{more}");
         }
         let quoted = "a/b;q=0.1;x=\"\\\", text/plain\", c/d;q=0.2";
         assert_eq!(choose(quoted, &["a/b", "text/plain", "c/d"]), Some("c/d"));
@@ -294,91 +286,52 @@ mod tests {
 
     #[test]
     fn a_problem_is_told_as_json_where_that_is_named() {
-        for (accept, expected) in [
-            ("application/problem+json", true),
-            ("application/problem+json, */*", true),
-            ("application/problem+json, text/plain", true),
-            ("application/json, Application/Problem+JSON;q=0.9", true),
-            ("application/problem+json;q=0.5, text/plain", false),
-            ("application/problem+json;q=0.5, */*", false),
-            ("application/problem+json;q=0", false),
-            ("application/problem+json;q=0.001", true),
-            ("application/json", false),
-            ("application/*", false),
-            ("*/*", false),
-            ("text/html, */*;q=0.8", false),
-            ("", false),
+        let prefers = |accept: &str| prefers_problem(&headers(&ACCEPT, &[accept]));
+        for accept in [
+            "application/problem+json",
+            "application/problem+json, */*",
+            "application/problem+json, text/plain",
+            "application/json, Application/Problem+JSON;q=0.9",
+            "application/problem+json;q=0.001",
         ] {
-            assert_eq!(
-                prefers_problem(&headers(&ACCEPT, &[accept])),
-                expected,
-                "{accept}"
-            );
+            assert!(prefers(accept), "{accept}");
+        }
+        for accept in
+            "application/problem+json;q=0.5, text/plain|application/problem+json;q=0.5, */*|\
+            application/problem+json;q=0|application/json|application/*|*/*|text/html, */*;q=0.8|"
+                .split('|')
+        {
+            assert!(!prefers(accept), "{accept}");
         }
         assert!(!prefers_problem(&HeaderMap::new()));
     }
 
     #[test]
     fn a_coding_is_used_on_request_only() {
-        for (accept, expected) in [
-            ("", false),
-            ("gzip", true),
-            ("GZip", true),
-            ("x-gzip", true),
-            ("gzip, deflate, br, zstd", true),
-            ("gzip;q=1.0, zstd;q=0.8", true),
-            ("gzip;q=0.001", true),
-            ("gzip;q=0", false),
-            ("gzip;q=0.000, zstd;q=0", false),
-            ("compress, br", false),
-            ("*", true),
-            ("*;q=0.5, gzip;q=1.0", true),
-            ("*, zstd;q=0", true),
-            ("*, gzip;q=0", false),
-            ("*;q=0", false),
-            ("identity", false),
-            ("identity;q=0.5, gzip;q=0.4", false),
-            ("identity;q=0.5, gzip;q=0.5", true),
-            ("identity;q=0.5, *;q=0.4", false),
-            // The star means identity too.
-            ("gzip;q=0.2, *;q=0.4", false),
-            ("gzip;q=1.0, identity; q=0.5, *;q=0", true),
-            ("identity;q=0, br", false),
-            ("gzip;q=x, br ; q=0.1", false),
-            ("gzip;q=0, gzip", true),
-        ] {
-            assert_eq!(is_coded(accept), expected, "{accept}");
+        // The star means identity too.
+        let taken = "gzip|GZip|x-gzip|gzip, deflate, br, zstd|gzip;q=1.0, zstd;q=0.8|gzip;q=0.001|*|*, zstd;q=0|\
+            *;q=0.5, gzip;q=1.0|identity;q=0.5, gzip;q=0.5|gzip;q=1.0, identity; q=0.5, *;q=0|gzip;q=0, gzip";
+        for accept in taken.split('|') {
+            assert!(is_coded(accept), "{accept}");
+        }
+        let not = "|gzip;q=0|gzip;q=0.000, zstd;q=0|compress, br|*, gzip;q=0|*;q=0|identity|identity;q=0, br|\
+            identity;q=0.5, gzip;q=0.4|identity;q=0.5, *;q=0.4|gzip;q=0.2, *;q=0.4|gzip;q=x, br ; q=0.1";
+        for accept in not.split('|') {
+            assert!(!is_coded(accept), "{accept}");
         }
         assert!(!takes_gzip(&HeaderMap::new()));
-        assert!(takes_gzip(&headers(
-            &ACCEPT_ENCODING,
-            &["br", "gzip;q=0.5"]
-        )));
+        let lines = headers(&ACCEPT_ENCODING, &["br", "gzip;q=0.5"]);
+        assert!(takes_gzip(&lines));
     }
 
     #[test]
     fn weights_have_up_to_three_digits() {
-        for (text, expected) in [
-            ("0", Some(0)),
-            ("0.", Some(0)),
-            ("1", Some(1000)),
-            ("1.", Some(1000)),
-            ("1.000", Some(1000)),
-            ("0.5", Some(500)),
-            ("0.05", Some(50)),
-            ("0.005", Some(5)),
-            ("0.999", Some(999)),
-            ("1.001", None),
-            ("0.0005", None),
-            ("2", None),
-            ("", None),
-            (".5", None),
-            ("00.5", None),
-            ("+0.5", None),
-            ("0,5", None),
-            ("0.5x", None),
-        ] {
-            assert_eq!(weight(text), expected, "{text}");
+        let good = "0=0 0.=0 1=1000 1.=1000 1.000=1000 0.5=500 0.05=50 0.005=5 0.999=999";
+        for (text, expected) in good.split(' ').filter_map(|it| it.split_once('=')) {
+            assert_eq!(weight(text), expected.parse().ok(), "{text}");
+        }
+        for text in "1.001|0.0005|2||.5|00.5|+0.5|0,5|0.5x".split('|') {
+            assert_eq!(weight(text), None, "{text}");
         }
     }
 

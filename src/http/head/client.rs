@@ -237,6 +237,7 @@ fn node(text: &str) -> Option<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
+    use data_server_testing::table;
     use proptest::prelude::*;
 
     use super::*;
@@ -296,52 +297,54 @@ mod tests {
 
     #[test]
     fn the_standard_field_says_the_same() {
-        for (value, expected) in [
-            ("for=192.0.2.1", "192.0.2.1"),
-            ("For=\"192.0.2.1:80\"", "192.0.2.1:80"),
-            (
-                "proto=http;FOR=\"[2001:db9::1]:80\" ; by=203.0.113.1",
-                "[2001:db9::1]:80",
-            ),
-            (
-                "for=192.0.2.9, for=192.0.2.1, for=10.0.0.2;host=\"\"",
-                "192.0.2.1",
-            ),
-            ("for=\", for=192.0.2.1", "192.0.2.1"),
-            ("for=_hidden", PROXY),
-            ("for=unknown", PROXY),
-            ("proto=http", PROXY),
-            ("for", PROXY),
-            ("for=", PROXY),
-            ("for=192.0.2.1;for=192.0.2.2", PROXY),
-            ("for=192.0.2.1;host=\"a", PROXY),
-            ("for=192.0.2.1;host=a b", PROXY),
-            ("for=192.0.2.1;", PROXY),
-            // A name that the client chose, and its proxy quoted.
-            (r#"for=192.0.2.1;host="a, for=192.0.2.9""#, PROXY),
-            (r#"for=192.0.2.1;host="a, for=192.0.2.9;x=\"""#, PROXY),
-            (r#"for=192.0.2.1;host="a;for=192.0.2.9""#, PROXY),
-        ] {
+        for [value, expected] in table(
+            r#"
+            for=192.0.2.1 ; 192.0.2.1
+            For="192.0.2.1:80" ; 192.0.2.1:80
+            proto=http;FOR="[2001:db9::1]:80";by=203.0.113.1 ; [2001:db9::1]:80
+            for=192.0.2.9, for=192.0.2.1, for=10.0.0.2;host="" ; 192.0.2.1
+            for=", for=192.0.2.1 ; 192.0.2.1
+            for=_hidden
+            for=unknown
+            proto=http
+            for
+            for=
+            for=192.0.2.1;for=192.0.2.2
+            for=192.0.2.1;host="a
+            for=192.0.2.1;host=a b
+            for=192.0.2.1;
+            for=192.0.2.1;host="a, for=192.0.2.9"
+            for=192.0.2.1;host="a, for=192.0.2.9;x=\"
+            for=192.0.2.1;host="a;for=192.0.2.9""#,
+        ) {
+            // The last ones are of a name that the client chose, and its proxy quoted.
+            let expected = if expected.is_empty() { PROXY } else { expected };
             assert_eq!(client(&[(FORWARDED, value)]), expected, "{value}");
         }
+        let spaced = "proto=http;FOR=\"[2001:db9::1]:80\" ; by=203.0.113.1";
+        assert_eq!(client(&[(FORWARDED, spaced)]), "[2001:db9::1]:80");
     }
 
     #[test]
     fn lines_are_one_list_and_both_fields_have_to_agree() {
         let x = |value| (X_FORWARDED_FOR, value);
         let standard = |value| (FORWARDED, value);
-        assert_eq!(
-            client(&[x("192.0.2.9"), x("192.0.2.1"), x("10.0.0.2")]),
-            "192.0.2.1"
-        );
-        assert_eq!(
-            client(&[x("192.0.2.1"), standard("for=\"192.0.2.1:80\"")]),
-            "192.0.2.1:80"
-        );
-        assert_eq!(client(&[x("192.0.2.1"), standard("for=192.0.2.2")]), PROXY);
-        assert_eq!(client(&[x("192.0.2.1"), standard("for=unknown")]), PROXY);
-        assert_eq!(client(&[x("unknown"), standard("for=192.0.2.1")]), PROXY);
-        assert_eq!(client(&[]), PROXY);
+        for (lines, expected) in [
+            (
+                &[x("192.0.2.9"), x("192.0.2.1"), x("10.0.0.2")][..],
+                "192.0.2.1",
+            ),
+            (
+                &[x("192.0.2.1"), standard("for=\"192.0.2.1:80\"")],
+                "192.0.2.1:80",
+            ),
+            (&[x("192.0.2.1"), standard("for=192.0.2.2")], PROXY),
+            (&[x("192.0.2.1"), standard("for=unknown")], PROXY),
+            (&[x("unknown"), standard("for=192.0.2.1")], PROXY),
+            (&[], PROXY),
+        ] {
+            assert_eq!(client(lines), expected, "{lines:?}");
+        }
     }
 
     #[test]

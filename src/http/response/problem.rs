@@ -286,34 +286,16 @@ mod tests {
 
     #[test]
     fn each_failure_has_words_and_ways_back() {
+        let up = [("./", "Back to the folder"), ("../../", "All files")];
+        let all = [("./?sign-in", "Sign in"), ("./", "All files")];
         for (status, depth, title, ways) in [
-            (
-                404,
-                2,
-                "There is no such file",
-                &[("./", "Back to the folder"), ("../../", "All files")][..],
-            ),
-            (404, 0, "There is no such file", &[("./", "All files")]),
-            (
-                401,
-                0,
-                "Sign in to see this",
-                &[("./?sign-in", "Sign in"), ("./", "All files")],
-            ),
-            (412, 0, "It has changed meanwhile", &[("./", "All files")]),
-            (413, 0, "This is too large", &[("./", "All files")]),
-            (
-                400,
-                0,
-                "The server does not understand this",
-                &[("./", "All files")],
-            ),
-            (
-                502,
-                0,
-                "Something failed at the server",
-                &[("./", "All files")],
-            ),
+            (404, 2, "There is no such file", &up[..]),
+            (404, 0, "There is no such file", &all[1..]),
+            (401, 0, "Sign in to see this", &all),
+            (412, 0, "It has changed meanwhile", &all[1..]),
+            (413, 0, "This is too large", &all[1..]),
+            (400, 0, "The server does not understand this", &all[1..]),
+            (502, 0, "Something failed at the server", &all[1..]),
         ] {
             let status = StatusCode::from_u16(status).unwrap();
             let page = HtmlPage::parse(page(status, &WHY, depth).as_bytes());
@@ -337,10 +319,8 @@ mod tests {
         });
         let text = page(StatusCode::PRECONDITION_FAILED, &refusal, 1);
         let page = HtmlPage::parse(text.as_bytes());
-        assert_eq!(
-            page.named("h1").next().unwrap().text,
-            "\u{201c}a/<b>\u{201d} is there already"
-        );
+        let title = page.named("h1").next().unwrap();
+        assert_eq!(title.text, "\u{201c}a/<b>\u{201d} is there already");
         assert!(text.contains("Uploaded before it: a/x y."), "{text}");
         let ways = [("../a/b%26/", "Back to the folder"), ("../", "All files")];
         assert_eq!(links(&page), pairs(&ways));

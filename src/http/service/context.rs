@@ -23,7 +23,7 @@ use crate::http::body::response::Body;
 use crate::http::exchange::request_log::{
     Audit, IdGenerator, LogEntry, Timing, logged_fields, protocol,
 };
-use crate::http::exchange::{ConnectionState, RequestGuard};
+use crate::http::exchange::{Exchange, RequestGuard};
 use crate::http::head::client::{Client, Peer};
 use crate::http::head::encode::Encoder;
 use crate::http::head::path::path_of;
@@ -87,15 +87,15 @@ impl Service {
         &self,
         mut result: Result<Reply, Refusal>,
         context: &ResponseContext,
-        connection: &ConnectionState,
+        exchange: &Exchange,
         peer: Peer,
         request: Option<&RequestContext>,
     ) -> Response<Body> {
-        if connection.progress.given_up.get() {
+        if exchange.progress.given_up.get() {
             result = result.map_err(Refusal::of_late_body);
         }
         if self.config.logs.audit {
-            connection.record.set_audit(told(&mut result));
+            exchange.record.set_audit(told(&mut result));
         }
         if let Err(refusal) = &result {
             self.log_refusal(refusal, Some(peer), request);
@@ -105,9 +105,9 @@ impl Service {
 
     /// The error of a body that ends before its end for the reason `why`: the logs have that, and the client no more
     /// than that it broke off.
-    pub fn broke_off(&self, why: Refusal, connection: &ConnectionState) -> Error {
+    pub fn broke_off(&self, why: Refusal, exchange: &Exchange) -> Error {
         self.log_refusal(&why, None, None);
-        let audit = |event| connection.record.audit_now(event);
+        let audit = |event| exchange.record.audit_now(event);
         events_of(&why).into_iter().for_each(audit);
         why.into_failure()
     }
@@ -229,17 +229,17 @@ impl Service {
     /// Logs and counts a panic. The connection ends with it: how much of the request was read is not known.
     pub fn panicked(
         &self,
-        connection: &ConnectionState,
+        exchange: &Exchange,
         client: Client,
         method: &Method,
         path: &str,
         head: Option<&Parts>,
     ) -> Refusal {
         let entry = || self.log_entry(head, client, None);
-        let request_id = connection.record.request_id(entry);
+        let request_id = exchange.record.request_id(entry);
         tracing::error!(request_id, peer = %client.peer, %method, key = path, "a request panicked");
-        connection.counters().panics.add(1);
-        connection.leave_unread();
+        exchange.counters().panics.add(1);
+        exchange.leave_unread();
         PANICKED.because("the server failed on this request; its log says more")
     }
 }
@@ -275,7 +275,7 @@ impl RequestContext {
 
     /// The counters of the reactor.
     pub fn counters(&self) -> &ReactorCounters {
-        self.guard.connection.counters()
+        self.guard.exchange.counters()
     }
 
     /// The uploader in whose quota an upload counts: a subject that was authenticated, wherever it connects from, else
@@ -309,7 +309,7 @@ impl RequestContext {
     pub fn audit_changed(&self, key: &Key<'_>) {
         if self.service.config.logs.audit {
             let event = AuditEvent::Changed(Some(path_of(key)));
-            self.guard.connection.record.audit_now(event);
+            self.guard.exchange.record.audit_now(event);
         }
     }
 
@@ -318,7 +318,7 @@ impl RequestContext {
     pub fn audit_refused(&self, key: &Key<'_>, why: &Refusal) {
         if why.kind.has(Flag::Audited) {
             let event = AuditEvent::Refused(why.name(), Some(path_of(key)));
-            self.guard.connection.record.audit_now(event);
+            self.guard.exchange.record.audit_now(event);
         }
     }
 
@@ -340,11 +340,12 @@ impl RequestContext {
 
 /// Gives `response` the headers that every response has, and lets the request end with its body.
 pub fn attach(response: &mut Response<Body>, guard: RequestGuard) {
-    if guard.connection.is_last() {
+    if guard.exchange.is_last() {
+        guard.exchange.close_after_response();
         close(response);
     }
     let status = response.status().as_u16();
-    let record = &guard.connection.record;
+    let record = &guard.exchange.record;
     record.answered(status, response.headers_mut());
     response.body_mut().ends(guard);
 }

@@ -41,8 +41,8 @@ pub async fn perform(
     operation: Operation<'static>,
     body: RequestBody,
 ) -> Answer {
-    let (service, connection) = (&*request.service, &*request.guard.connection);
-    let record = &connection.record;
+    let (service, exchange) = (&*request.service, &*request.guard.exchange);
+    let record = &exchange.record;
     let mut response = {
         let max_body = service.config.limits.max_body;
         let limit = match &operation {
@@ -55,18 +55,18 @@ pub async fn perform(
         if operation.changes() {
             record.begin_change();
         }
-        let mut body = Received::new(body, limit, connection);
+        let mut body = Received::new(body, limit, exchange);
         let performed = pin!(async {
             failpoint::reach("work", &request.path);
             execute(&request, operation, &mut body).await
         });
         let result = catch_panic_in(performed).await.unwrap_or_else(|_| {
             let (method, path) = (&request.method, &*request.path);
-            Err(service.panicked(connection, request.client, method, path, None))
+            Err(service.panicked(exchange, request.client, method, path, None))
         });
         failpoint::reach("respond", &request.path);
         let peer = request.client.peer;
-        service.conclude(result, &request.context, connection, peer, Some(&request))
+        service.conclude(result, &request.context, exchange, peer, Some(&request))
     };
     if request.is_head() {
         attach(&mut response, request.guard);
@@ -139,12 +139,12 @@ async fn execute(
         }
         Operation::MoveFolder(asked) => Box::pin(move_folder(service, *asked)).await,
         Operation::CopyFolder(asked) => {
-            request.guard.connection.record.end_with_client();
+            request.guard.exchange.record.end_with_client();
             Box::pin(copy_folder(request, *asked)).await
         }
         Operation::MakeFolder(folder) => Box::pin(make_folder(service, folder)).await,
         Operation::RemoveFolder { folder, is_deep } => {
-            request.guard.connection.record.end_with_client();
+            request.guard.exchange.record.end_with_client();
             Box::pin(remove_folder(request, folder, is_deep)).await
         }
         Operation::List(target) => Box::pin(list(service, *target)).await,

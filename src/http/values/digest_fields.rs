@@ -304,15 +304,19 @@ mod tests {
     const HELLO_512: &str = "sha-512=:YMAam51Jz/jOATT6/zvHrLVgOYTGFy1d6GJiOHTohq4yP+pgk4vf2aCsyRZOtw8MjkM7iw7yZ/WkppmM44T3qg==:";
 
     fn headers(fields: &[(&str, &str)]) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        for (name, value) in fields {
-            headers.append(HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
-        }
-        headers
+        let field = |&(name, value): &(&str, &str)| {
+            (HeaderName::try_from(name).unwrap(), value.parse().unwrap())
+        };
+        fields.iter().map(field).collect()
     }
 
     fn expected(fields: &[(&str, &str)]) -> Result<Digests, BadDigest> {
         Digests::of(&headers(fields))
+    }
+
+    /// Of one Repr-Digest.
+    fn expected_of(field: &str) -> Result<Digests, BadDigest> {
+        expected(&[("repr-digest", field)])
     }
 
     fn sha256(of: &Digests) -> Option<String> {
@@ -321,7 +325,7 @@ mod tests {
 
     #[test]
     fn the_examples_of_rfc_9530() {
-        let one = expected(&[("repr-digest", HELLO)]).unwrap();
+        let one = expected_of(HELLO).unwrap();
         assert_eq!(sha256(&one).as_deref(), Some(HELLO));
         assert_eq!(one.sha512, None);
 
@@ -347,7 +351,7 @@ mod tests {
             assert_eq!(expected(&[(name, field)]), Err(why), "{field}");
         }
         let beside = format!("unixsum=:Aw==:, sha=:AAAA:, {HELLO}");
-        let beside = expected(&[("repr-digest", &beside)]).unwrap();
+        let beside = expected_of(&beside).unwrap();
         assert_eq!(sha256(&beside).as_deref(), Some(HELLO));
     }
 
@@ -372,42 +376,32 @@ mod tests {
     #[test]
     fn what_cannot_be_compared_with_is_an_error() {
         use BadDigest::{Contradiction, Length, Malformed, Md5};
-        let zeros = "sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:";
-        for (fields, why) in [
-            (&[("repr-digest", "sha-256=:AAAA:")][..], Length("sha-256")),
-            (&[("repr-digest", "sha-256=::")], Length("sha-256")),
-            (
-                &[("repr-digest", &HELLO.replace("256", "512"))],
-                Length("sha-512"),
-            ),
-            (&[("content-md5", "AAAA")], Md5),
-            (&[("repr-digest", "sha-256")], Malformed),
-            (&[("repr-digest", "sha-256=1")], Malformed),
-            (&[("repr-digest", "sha-256=\"AAAA\"")], Malformed),
-            (&[("repr-digest", "sha-256=(:AAAA:)")], Malformed),
-            (&[("repr-digest", "sha-256=:AAAA")], Malformed),
-            (&[("repr-digest", "sha-256=:A!AA:")], Malformed),
-            (&[("repr-digest", "SHA-256=:AAAA:")], Malformed),
-            (&[("repr-digest", &format!("{HELLO},"))], Malformed),
-            (&[("repr-digest", &format!("{HELLO} x=1"))], Malformed),
-            (&[("repr-digest", &format!("{HELLO}, ?"))], Malformed),
-            (&[("content-md5", "")], Md5),
-            (&[("content-md5", "Q2hlY2sgSW50ZWdyaXR5IQ")], Md5),
-            (&[("content-md5", "Q2hlY2sgSW50ZWdyaXR5IQ==,")], Md5),
-            (
-                &[("repr-digest", HELLO), ("content-digest", zeros)],
-                Contradiction("sha-256"),
-            ),
-            (
-                &[
-                    ("content-md5", "Q2hlY2sgSW50ZWdyaXR5IQ=="),
-                    ("content-md5", "AAAAAAAAAAAAAAAAAAAAAA=="),
-                ],
-                Contradiction("md5"),
-            ),
+        let zeros = field(&Digest::Sha256([0; 32]));
+        for (field, why) in [
+            ("sha-256=:AAAA:", Length("sha-256")),
+            ("sha-256=::", Length("sha-256")),
+            (&HELLO.replace("256", "512"), Length("sha-512")),
+            ("sha-256", Malformed),
+            ("sha-256=1", Malformed),
+            ("sha-256=\"AAAA\"", Malformed),
+            ("sha-256=(:AAAA:)", Malformed),
+            ("sha-256=:AAAA", Malformed),
+            ("sha-256=:A!AA:", Malformed),
+            ("SHA-256=:AAAA:", Malformed),
+            (&format!("{HELLO},"), Malformed),
+            (&format!("{HELLO} x=1"), Malformed),
+            (&format!("{HELLO}, ?"), Malformed),
         ] {
-            assert_eq!(expected(fields), Err(why), "{fields:?}");
+            assert_eq!(expected_of(field), Err(why), "{field}");
         }
+        let check = ("content-md5", "Q2hlY2sgSW50ZWdyaXR5IQ==");
+        for md5 in ["AAAA", "", &check.1[..22], &format!("{},", check.1)] {
+            assert_eq!(expected(&[("content-md5", md5)]), Err(Md5), "{md5}");
+        }
+        let both = expected(&[("repr-digest", HELLO), ("content-digest", &zeros)]);
+        assert_eq!(both, Err(Contradiction("sha-256")));
+        let both = expected(&[check, ("content-md5", "AAAAAAAAAAAAAAAAAAAAAA==")]);
+        assert_eq!(both, Err(Contradiction("md5")));
         let not_text = hyper::header::HeaderValue::from_bytes(b"x=\"\xe9\"").unwrap();
         let headers = HeaderMap::from_iter([(REPR_DIGEST, not_text)]);
         assert_eq!(Digests::of(&headers), Err(Malformed));
@@ -416,21 +410,18 @@ mod tests {
     #[test]
     fn lines_are_one_dictionary_and_its_last_word_counts() {
         let zeros = field(&Digest::Sha256([0; 32]));
-        let one = expected(&[("repr-digest", HELLO)]).unwrap();
+        let one = expected_of(HELLO).unwrap();
+        let (hello, none) = (("repr-digest", HELLO), ("repr-digest", ""));
         for fields in [
-            &[("repr-digest", &*zeros), ("repr-digest", HELLO)][..],
-            &[
-                ("repr-digest", ""),
-                ("repr-digest", HELLO),
-                ("repr-digest", ""),
-            ],
+            &[("repr-digest", &*zeros), hello][..],
+            &[none, hello, none],
             &[("repr-digest", &format!("{zeros},\t {HELLO};a=1"))],
             &[("repr-digest", &format!("sha-256=1, {HELLO}"))],
-            &[("repr-digest", HELLO), ("content-digest", HELLO)],
+            &[hello, ("content-digest", HELLO)],
         ] {
             assert_eq!(expected(fields), Ok(one), "{fields:?}");
         }
-        let apart = expected(&[("repr-digest", HELLO), ("content-digest", HELLO_512)]).unwrap();
+        let apart = expected(&[hello, ("content-digest", HELLO_512)]).unwrap();
         assert_eq!((apart.sha256, apart.sha512.is_some()), (one.sha256, true));
     }
 
@@ -443,7 +434,7 @@ mod tests {
 
     #[test]
     fn trailers_add_to_the_head_and_may_not_contradict_it() {
-        let head = expected(&[("repr-digest", HELLO)]).unwrap();
+        let head = expected_of(HELLO).unwrap();
         let trailer = expected(&[("content-digest", HELLO_512)]).unwrap();
         let both = head.and(trailer).unwrap();
         assert_eq!((both.sha256, both.sha512), (head.sha256, trailer.sha512));
@@ -475,10 +466,9 @@ mod tests {
             ("md5=10, sha=3", None),
             ("", None),
         ] {
-            let headers = headers(&[("want-repr-digest", field)]);
-            assert_eq!(want(&headers), wanted, "{field}");
-            let other = self::headers(&[("content-digest", field)]);
-            assert_eq!(want(&other), None);
+            let of = |name| want(&headers(&[(name, field)]));
+            assert_eq!(of("want-repr-digest"), wanted, "{field}");
+            assert_eq!(of("content-digest"), None);
         }
         assert_eq!(want(&HeaderMap::new()), None);
     }

@@ -370,6 +370,10 @@ mod tests {
     use crate::http::values::fields::*;
     use proptest::prelude::*;
 
+    fn decode(text: impl AsRef<[u8]>) -> StoredFields {
+        StoredFields::decode(text.as_ref(), &KeptFields::default())
+    }
+
     /// The fields that a PUT with these lines, one each, keeps, as text.
     fn kept(lines: &[(&'static str, &str)]) -> Result<String, BadField> {
         let mut headers = HeaderMap::new();
@@ -379,34 +383,32 @@ mod tests {
         }
         let fields = StoredFields::of(&headers, &KeptFields::default())?;
         let text = fields.encode().unwrap_or_default();
-        assert_eq!(StoredFields::decode(&text, &KeptFields::default()), fields);
+        assert_eq!(decode(&text), fields);
         Ok(String::from_utf8(text.into()).unwrap())
     }
 
     #[test]
     fn fields_are_kept_as_sent() {
-        for (name, value) in [
-            ("cache-control", "public, max-age=60"),
-            ("cache-control", "private=\"x-a, x-b\""),
-            ("content-disposition", "inline"),
-            ("content-disposition", "attachment; filename=\"a b.txt\""),
-            ("content-disposition", "attachment ; filename=a b.txt"),
-            (
-                "content-disposition",
-                "attachment; filename*=UTF-8''na%C3%AFve.txt",
-            ),
-            ("content-disposition", "Attachment; filename=\"na\u{ef}ve\""),
-            ("content-encoding", "gzip"),
-            ("content-encoding", "GZIP,br"),
-            ("content-encoding", "x-own"),
-            ("content-encoding", "gzip, identity"),
-            ("content-language", "de"),
-            ("content-language", "de-CH-1996, en"),
-            ("content-language", "i-klingon"),
-            ("x-delete-at", "253402300799"),
-        ] {
-            let expected = format!("{name}: {value}\n");
-            assert_eq!(kept(&[(name, value)]), Ok(expected));
+        for line in r#"cache-control: public, max-age=60
+            cache-control: private="x-a, x-b"
+            content-disposition: inline
+            content-disposition: attachment; filename="a b.txt"
+            content-disposition: attachment ; filename=a b.txt
+            content-disposition: attachment; filename*=UTF-8''na%C3%AFve.txt
+            content-disposition: Attachment; filename="naïve"
+            content-encoding: gzip
+            content-encoding: GZIP,br
+            content-encoding: x-own
+            content-encoding: gzip, identity
+            content-language: de
+            content-language: de-CH-1996, en
+            content-language: i-klingon
+            x-delete-at: 253402300799"#
+            .lines()
+        {
+            let line = line.trim_start();
+            let expected = Ok(format!("{line}\n"));
+            assert_eq!(kept(&[line.split_once(": ").unwrap()]), expected);
         }
     }
 
@@ -420,45 +422,8 @@ mod tests {
         let expected = "content-encoding: gzip, br\ncontent-language: de\n";
         assert_eq!(kept(&lines).unwrap(), expected);
         let twice = [("content-disposition", "inline"); 2];
-        assert_eq!(
-            kept(&twice),
-            Err(BadField::Repeated(CONTENT_DISPOSITION.clone()))
-        );
-    }
-
-    #[test]
-    fn a_compressed_picture_has_the_coding_that_its_name_tells() {
-        for (key, text, coding) in [
-            ("a.svgz", "", Some("gzip")),
-            ("d/A.SVGZ", "cache-control: no-cache", Some("gzip")),
-            ("a.svgz", "content-encoding: br", Some("br")),
-            ("a.svg", "", None),
-            ("svgz", "", None),
-            ("\u{e9}vgz", "", None),
-        ] {
-            let fields =
-                StoredFields::decode(text.as_bytes(), &KeptFields::default()).with_coding_of(key);
-            let found = fields.get(&CONTENT_ENCODING);
-            assert_eq!(
-                found.map(HeaderValue::as_bytes),
-                coding.map(str::as_bytes),
-                "{key}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_writer_may_forbid_to_transform() {
-        for (text, may) in [
-            ("", true),
-            ("cache-control: max-age=60", true),
-            ("cache-control: x=\"no-transform\"", true),
-            ("cache-control: No-Transform", false),
-            ("cache-control: public,no-transform", false),
-        ] {
-            let fields = StoredFields::decode(text.as_bytes(), &KeptFields::default());
-            assert_eq!(fields.may_transform(), may, "{text}");
-        }
+        let repeated = BadField::Repeated(CONTENT_DISPOSITION.clone());
+        assert_eq!(kept(&twice), Err(repeated));
     }
 
     #[test]
@@ -477,24 +442,24 @@ mod tests {
 
     #[test]
     fn what_clients_would_misread_is_refused() {
-        for (name, value) in [
-            ("cache-control", "max-age: 60"),
-            ("cache-control", "no-cache,"),
-            ("content-disposition", "; filename=a"),
-            ("content-disposition", "filename=a"),
-            ("content-disposition", "\"attachment\""),
-            ("content-encoding", "gzip br"),
-            ("content-encoding", "gzip,,br"),
-            ("content-encoding", "gzip;q=1"),
-            ("content-encoding", "gz\u{ef}p"),
-            ("content-language", "*"),
-            ("content-language", "de_CH"),
-            ("content-language", "1996"),
-            ("content-language", "abcdefghi"),
-            ("content-language", "de-"),
-        ] {
-            let why = kept(&[(name, value)]);
-            assert!(matches!(why, Err(BadField::Syntax(_))), "{name}: {value}");
+        for line in r#"cache-control: max-age: 60
+            cache-control: no-cache,
+            content-disposition: ; filename=a
+            content-disposition: filename=a
+            content-disposition: "attachment"
+            content-encoding: gzip br
+            content-encoding: gzip,,br
+            content-encoding: gzip;q=1
+            content-encoding: gzïp
+            content-language: *
+            content-language: de_CH
+            content-language: 1996
+            content-language: abcdefghi
+            content-language: de-"#
+            .lines()
+        {
+            let why = kept(&[line.trim_start().split_once(": ").unwrap()]);
+            assert!(matches!(why, Err(BadField::Syntax(_))), "{line}");
         }
         for value in ["aws-chunked", "gzip, AWS-Chunked", "aws-chunked,gzip"] {
             let why = kept(&[("content-encoding", value)]);
@@ -519,28 +484,21 @@ mod tests {
             assert_eq!(StoredFields::of(&headers, &KeptFields::default()), Err(why));
             headers.insert(&field.name, HeaderValue::try_from(value).unwrap());
         }
-        let text = StoredFields::of(&headers, &KeptFields::default())
-            .unwrap()
-            .encode()
-            .unwrap();
+        let fields = StoredFields::of(&headers, &KeptFields::default()).unwrap();
+        let text = fields.encode().unwrap();
         assert!(text.len() <= MAX_FIELDS, "{}", text.len());
-        assert_eq!(
-            StoredFields::decode(&text, &KeptFields::default()).0.len(),
-            FIELDS.len()
-        );
+        assert_eq!(decode(&text).0.len(), FIELDS.len());
     }
 
     #[test]
     fn what_an_operator_wrote_is_checked() {
+        let both = "content-encoding: br\ncontent-language: de\n";
         for (text, expected) in [
             ("Content-Encoding:gzip", "content-encoding: gzip\n"),
+            ("content-language: de\r\n\ncontent-encoding:  br  \n", both),
             (
-                "content-language: de\r\n\ncontent-encoding:  br  \n",
-                "content-encoding: br\ncontent-language: de\n",
-            ),
-            (
-                "content-language: de\ncontent-language: en",
-                "content-language: de\n",
+                "content-encoding: br\ncontent-language: de\ncontent-language: en",
+                both,
             ),
             ("content-language: de\rx-evil: 1", ""),
             (
@@ -554,8 +512,7 @@ mod tests {
             (":", ""),
             ("", ""),
         ] {
-            let fields = StoredFields::decode(text.as_bytes(), &KeptFields::default());
-            let read = fields.encode().unwrap_or_default();
+            let read = decode(text).encode().unwrap_or_default();
             assert_eq!(String::from_utf8_lossy(&read), expected, "{text:?}");
         }
     }
@@ -582,7 +539,7 @@ mod tests {
                 prop_assert_eq!(text.is_none(), fields.0.is_empty());
                 let text = text.unwrap_or_default();
                 prop_assert!(text.len() <= MAX_FIELDS);
-                prop_assert_eq!(StoredFields::decode(&text, &KeptFields::default()), fields);
+                prop_assert_eq!(decode(&text), fields);
             }
         }
 
@@ -597,7 +554,7 @@ mod tests {
                     text.extend_from_slice(part);
                 }
             }
-            let fields = StoredFields::decode(&text, &KeptFields::default());
+            let fields = decode(&text);
             for (name, value) in fields.0.clone() {
                 prop_assert!(FIELDS.iter().any(|field| field.name == name));
                 prop_assert!(!value.as_bytes().iter().any(|b| b"\r\n\0".contains(b)));
@@ -610,22 +567,17 @@ mod tests {
 
     #[test]
     fn what_is_for_one_client_is_kept_for_no_other() {
+        let listed = "Public,S-MaxAge=3 , no-cache=\"a, b\"";
         for (given, expected) in [
             ("no-cache", "private, no-cache"),
             ("public, max-age=60", "private, max-age=60"),
-            (
-                "Public,S-MaxAge=3 , no-cache=\"a, b\"",
-                "private, no-cache=\"a, b\"",
-            ),
+            (listed, "private, no-cache=\"a, b\""),
             ("private", "private"),
             ("private=\"x\", no-store", "private, no-store"),
             ("not, = valid", "private"),
         ] {
-            assert_eq!(
-                private(Some(&HeaderValue::from_static(given))),
-                expected,
-                "{given}"
-            );
+            let given = HeaderValue::from_static(given);
+            assert_eq!(private(Some(&given)), expected, "{given:?}");
         }
         assert_eq!(private(None), "private");
     }
@@ -635,44 +587,24 @@ mod tests {
         for good in [
             DEFAULT_CACHE_CONTROL,
             "no-store",
-            "public, max-age=60",
             "public,max-age=60 , immutable",
             "private=\"x-a, x-b\", stale-while-revalidate=30",
-            "no-cache=\"set-cookie\"",
             "community=\"a\\\"b\"",
         ] {
             let field = cache_control(good).unwrap();
             assert_eq!(field.unwrap(), good);
         }
         assert_eq!(cache_control(" no-cache ").unwrap().unwrap(), "no-cache");
-    }
-
-    #[test]
-    fn an_empty_value_sends_none() {
+        // An empty value sends none.
         assert_eq!(cache_control("").unwrap(), None);
         assert_eq!(cache_control("  ").unwrap(), None);
     }
 
     #[test]
     fn what_caches_would_misread_is_refused() {
-        for bad in [
-            "Cache-Control: no-cache",
-            "max-age: 60",
-            "max-age 60",
-            "max-age=",
-            "max-age =60",
-            "max-age=60; public",
-            "no-cache,",
-            ",no-cache",
-            "no-cache,,public",
-            "=60",
-            "private=\"x",
-            "private=\"x\"y",
-            "no-cache\r\nx-a: b",
-            "no-cache\tpublic",
-            "no-c\u{e4}che",
-            "\"no-cache\"",
-        ] {
+        for bad in "Cache-Control: no-cache|max-age: 60|max-age 60|max-age=|max-age =60|max-age=60; public|\
+            no-cache,|,no-cache|no-cache,,public|=60|private=\"x|private=\"x\"y|no-cache\r\nx-a: b|\
+            no-cache\tpublic|no-c\u{e4}che|\"no-cache\"".split('|') {
             assert!(cache_control(bad).is_err(), "{bad:?}");
         }
     }

@@ -18,7 +18,8 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use crate::access::{Access, Right, Subject};
 use crate::http::auth::credentials::Principal;
-use crate::http::exchange::ConnectionState;
+use crate::http::exchange::Exchange;
+use crate::http::exchange::connection::Ends;
 use crate::store::{Change, Changes, Error, Gap, Prefixes, Removal, etag};
 
 /// The interval of messages that keep a quiet connection alive.
@@ -170,8 +171,8 @@ impl Event {
 /// A subscriber's position in the order of changes.
 pub struct Subscription {
     subscribers: Rc<Subscribers>,
-    /// The connection of the subscriber.
-    pub connection: Rc<ConnectionState>,
+    /// The exchange of the subscriber.
+    pub exchange: Rc<Exchange>,
     place: usize,
     prefix: Box<str>,
     /// `None` where there are no rules: it covers all keys.
@@ -185,7 +186,7 @@ impl Subscription {
     /// the changes after number `since`, or from now on.
     pub fn new(
         subscribers: &Rc<Subscribers>,
-        connection: &Rc<ConnectionState>,
+        exchange: &Rc<Exchange>,
         prefix: Box<str>,
         since: Option<u64>,
         permission: Option<Permission>,
@@ -196,7 +197,7 @@ impl Subscription {
         let latest = subscribers.changes.subscribe();
         Self {
             subscribers: Rc::clone(subscribers),
-            connection: Rc::clone(connection),
+            exchange: Rc::clone(exchange),
             place,
             prefix,
             permission,
@@ -204,10 +205,15 @@ impl Subscription {
         }
     }
 
+    /// True once the connection was asked to end.
+    pub fn has_ended(&self) -> bool {
+        self.exchange.connection().ends() != Ends::Open
+    }
+
     /// True once the client may get no more changes.
     pub fn is_revoked(&mut self) -> bool {
         let permission = self.permission.as_mut();
-        self.connection.proven.has_ended() || permission.is_some_and(|it| !it.holds())
+        self.exchange.connection().proven.has_ended() || permission.is_some_and(|it| !it.holds())
     }
 
     /// The next events, one at least and about [`BATCH`] bytes at most.
@@ -348,12 +354,12 @@ mod tests {
     fn others_have_their_turn_while_many_subscribers_are_told_of_a_change() {
         const SUBSCRIBERS: usize = 1000;
         let subscribers = subscribers(None);
-        let connection = Rc::new(ConnectionState::new(Arc::default()));
+        let exchange = Exchange::of_new_connection();
         let told = Rc::new(Cell::new(0));
         on_reactor(async {
             for _ in 0..SUBSCRIBERS {
                 let mut subscription =
-                    Subscription::new(&subscribers, &connection, "".into(), None, None);
+                    Subscription::new(&subscribers, &exchange, "".into(), None, None);
                 let told = Rc::clone(&told);
                 tokio::task::spawn_local(async move {
                     std::future::poll_fn(|cx| subscription.poll_events(cx)).await;
@@ -439,7 +445,7 @@ mod tests {
             write(&path, &[]);
             let access = Arc::new(Access::read(path.clone()).unwrap());
             let subscribers = subscribers(Some(Arc::clone(&access)));
-            let connection = Rc::new(ConnectionState::new(Arc::default()));
+            let exchange = Exchange::of_new_connection();
             let subject = Arc::clone(&access.policy().anonymous);
             let principal = Rc::new(Principal {
                 subject,
@@ -450,7 +456,7 @@ mod tests {
             let subscribe = |since| {
                 let permission = Some(Permission::new(&principal));
                 let prefix = prefix.as_str().into();
-                Subscription::new(&subscribers, &connection, prefix, since, permission)
+                Subscription::new(&subscribers, &exchange, prefix, since, permission)
             };
             let watched = |keys: &[String], rules: &[String]| -> Vec<String> {
                 let is_watched = |key: &&String| {

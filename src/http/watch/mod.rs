@@ -43,14 +43,14 @@ pub fn subscribe(
     guard: RequestGuard,
 ) -> (Response<Body>, Option<Box<Session>>) {
     let (prefix, since) = (request.prefix, request.since);
-    let connection = &guard.connection;
+    let exchange = &guard.exchange;
     let permission = context.principal.as_ref().map(Permission::new);
-    let subscription = Subscription::new(subscribers, connection, prefix, since, permission);
-    connection.begin_watching();
+    let subscription = Subscription::new(subscribers, exchange, prefix, since, permission);
+    exchange.begin_watching();
     match request.transport {
         WatchTransport::Events => {
             // The send buffer of a subscriber is small, too small for the responses to other requests.
-            connection.close_after_response();
+            exchange.close_after_response();
             let events = Content::Made(Box::pin(Events::new(subscription)));
             let reply = Reply::from(plain(StatusCode::OK, Body::of(events))).with(announce_events);
             let mut response = service.render(Ok(reply), context);
@@ -62,7 +62,7 @@ pub fn subscribe(
             let reply = reply.with(|headers| accept_websocket(headers, accept));
             let mut response = service.render(Ok(reply), context);
             let status = response.status().as_u16();
-            connection.record.answered(status, response.headers_mut());
+            exchange.record.answered(status, response.headers_mut());
             let session = Session::new(subscription, guard);
             (response, Some(Box::new(session)))
         }
@@ -105,12 +105,12 @@ impl Stream for Events {
 
     /// The next bytes, or `None` when the server drains or the client's right has ended.
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if self.subscription.connection.is_draining() || self.subscription.is_revoked() {
+        if self.subscription.has_ended() || self.subscription.is_revoked() {
             return Poll::Ready(None);
         }
-        ready!(self.subscription.connection.flush.poll_taken(cx));
+        ready!(self.subscription.exchange.flush.poll_taken(cx));
         self.poll_text(cx).map(|text| {
-            self.subscription.connection.flush.hold_piece();
+            self.subscription.exchange.flush.hold_piece();
             Some(Ok(Piece::Bytes(text.into())))
         })
     }
@@ -135,6 +135,7 @@ fn with_event(mut text: String, event: &Event) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crate::http::exchange::connection::Ends;
     use crate::http::watch::feed::HEARTBEAT;
     use crate::http::watch::testing::subscribed;
     use crate::http::watch::*;
@@ -150,21 +151,21 @@ mod tests {
 
     #[test]
     fn a_quiet_stream_says_where_it_is_once_an_interval_and_nothing_while_it_is_not_read() {
-        subscribed(async |subscription, connection| {
+        subscribed(async |subscription, exchange| {
             let seen = subscription.seen;
             let mut events = Events::new(subscription);
             let start = Instant::now();
             let first = text(&mut events).await;
             assert_eq!(first.unwrap(), format!(": watching\nid: {seen}\n\n"));
             for nth in 1..=5_u32 {
-                connection.flushed();
+                exchange.flushed();
                 let piece = text(&mut events).await;
                 assert_eq!(piece.unwrap(), format!(": alive\nid: {seen}\n\n"));
                 assert_eq!(start.elapsed(), nth * HEARTBEAT);
             }
             let unread = tokio::time::timeout(10 * HEARTBEAT, text(&mut events));
             assert!(unread.await.is_err(), "not read, and yet there is more");
-            connection.drain();
+            exchange.connection().end(Ends::Last);
             assert_eq!(text(&mut events).await, None);
         });
     }
@@ -174,7 +175,7 @@ mod tests {
 #[cfg(test)]
 mod testing {
     use crate::access::Access;
-    use crate::http::exchange::ConnectionState;
+    use crate::http::exchange::Exchange;
     use crate::http::watch::feed::{Subscribers, Subscription};
     use crate::store::{Directory, Options, Store};
     use std::rc::Rc;
@@ -202,12 +203,12 @@ mod testing {
     }
 
     /// Runs `test` with a subscription to a store in which nothing happens.
-    pub fn subscribed(test: impl AsyncFnOnce(Subscription, Rc<ConnectionState>)) {
+    pub fn subscribed(test: impl AsyncFnOnce(Subscription, Rc<Exchange>)) {
         let subscribers = subscribers(None);
-        let connection = Rc::new(ConnectionState::new(Arc::default()));
+        let exchange = Exchange::of_new_connection();
         on_reactor(async {
-            let subscription = Subscription::new(&subscribers, &connection, "".into(), None, None);
-            test(subscription, connection).await;
+            let subscription = Subscription::new(&subscribers, &exchange, "".into(), None, None);
+            test(subscription, exchange).await;
         });
     }
 }

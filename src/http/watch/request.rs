@@ -195,177 +195,114 @@ fn upgrade() -> [(HeaderName, HeaderValue); 2] {
 #[cfg(test)]
 mod tests {
     use crate::http::watch::request::*;
+    use data_server_testing::table;
     use hyper::Request;
 
     /// The example of RFC 6455, section 1.3.
-    const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
+    const KEY: &str = "sec-websocket-key:dGhlIHNhbXBsZSBub25jZQ==";
+    const VERSION: &str = "sec-websocket-version:13";
 
-    fn head(target: &str, lines: &[(&str, &str)]) -> Parts {
+    fn head(target: &str, lines: &[&str]) -> Parts {
         let mut request = Request::get(target).header("host", "h:8080");
-        for (name, value) in lines {
-            request = request.header(*name, *value);
+        for (name, value) in lines.iter().filter_map(|line| line.split_once(':')) {
+            request = request.header(name, value);
         }
         request.body(()).unwrap().into_parts().0
     }
 
-    const NOT_ENCODED: &str = "bad prefix: percent-encoded UTF-8, as in prefix=a%20b";
-    const NO_NUMBER: &str = "bad since: the number of a change, as in ?since=1700000000000000";
-
-    fn of(head: &Parts, len: Option<u64>, is_allowed: bool) -> Result<WatchRequest, Refusal> {
-        let query = QueryFields::of(head.uri.query());
-        WatchRequest::of(head, &query, len, false, || is_allowed)
+    fn shake(lines: &[&str]) -> Result<WatchRequest, Refusal> {
+        let common = ["upgrade:WebSocket", "connection:keep-alive, Upgrade"];
+        let head = head("/-/watch", &[&common, lines].concat());
+        let is_allowed = || head.headers[ORIGIN] == "https://app.example";
+        WatchRequest::of(&head, &QueryFields::default(), Some(0), false, is_allowed)
     }
 
-    fn shake(lines: &[(&str, &str)]) -> Result<WatchRequest, Refusal> {
-        let common = [
-            ("upgrade", "WebSocket"),
-            ("connection", "keep-alive, Upgrade"),
-        ];
-        let lines = [&common, lines].concat();
-        let head = head("/-/watch", &lines);
-        let origin = head.headers.get(ORIGIN);
-        let is_allowed = origin.is_some_and(|it| it == "https://app.example");
-        of(&head, Some(0), is_allowed)
+    fn of(head: &Parts) -> Result<WatchRequest, Refusal> {
+        let query = QueryFields::of(head.uri.query());
+        WatchRequest::of(head, &query, Some(0), false, || false)
     }
 
     #[test]
     fn a_query_gives_prefix_and_place_or_says_what_is_wrong() {
-        for (target, expected) in [
-            ("/-/watch", Ok((String::new(), None))),
-            (
-                "/-/watch?prefx=a",
-                Err("the feed has no parameter \"prefx\": it has prefix and since"),
-            ),
-            (
-                "/-/watch?prefix=a%2Fb%20c+d&since=7",
-                Ok(("a/b c d".into(), Some(7))),
-            ),
-            ("/-/watch?prefix=%D0%BA", Ok(("к".into(), None))),
-            ("/-/watch?prefix=%D0", Err(NOT_ENCODED)),
-            ("/-/watch?prefix=%zz", Err(NOT_ENCODED)),
-            ("/-/watch?prefix=%2", Err(NOT_ENCODED)),
-            ("/-/watch?since=", Err(NO_NUMBER)),
-            ("/-/watch?since=-1", Err(NO_NUMBER)),
-            ("/-/watch?since=99999999999999999999", Err(NO_NUMBER)),
-        ] {
-            let got = of(&head(target, &[]), Some(0), false);
-            let got = got.map(|ask| (ask.prefix.into_string(), ask.since));
-            let got = got.map_err(|why| why.to_string());
-            let expected = expected.map_err(str::to_owned);
-            assert_eq!(got, expected, "{target}");
+        let long = format!("prefix={}", "x".repeat(MAX_LEN + 1));
+        let found = |query: &str| match of(&head(&format!("/-/watch?{query}"), &[])) {
+            Ok(ask) => format!("{:?} {:?}", ask.prefix.into_string(), ask.since),
+            Err(why) => why.text.split(':').next().unwrap().to_owned(),
+        };
+        for [query, expected] in table(
+            r#"
+             ; "" None
+            prefx=a ; the feed has no parameter "prefx"
+            prefix=a%2Fb%20c+d&since=7 ; "a/b c d" Some(7)
+            prefix=%D0%BA ; "к" None
+            prefix=%D0 ; bad prefix
+            prefix=%zz ; bad prefix
+            prefix=%2 ; bad prefix
+            since= ; bad since
+            since=-1 ; bad since
+            since=99999999999999999999 ; bad since"#,
+        ) {
+            assert_eq!(found(query), expected, "{query}");
         }
-        let long = format!("/-/watch?prefix={}", "x".repeat(MAX_LEN + 1));
-        assert!(of(&head(&long, &[]), Some(0), false).is_err());
+        assert_eq!(found(&long), "bad prefix");
     }
 
     #[test]
     fn the_last_event_id_counts_more_than_the_query_and_nonsense_is_long_gone() {
         for (id, since) in [("9", 9), (" 9 ", 9), ("x", 0), ("", 0), ("-1", 0)] {
-            let head = head("/-/watch?since=7", &[("last-event-id", id)]);
-            let got = of(&head, Some(0), false).unwrap();
-            assert_eq!(got.since, Some(since), "{id:?}");
+            let got = of(&head("/-/watch?since=7", &[&format!("last-event-id:{id}")]));
+            assert_eq!(got.unwrap().since, Some(since), "{id:?}");
         }
     }
 
     #[test]
     fn a_handshake_is_answered_or_refused_by_its_parts() {
-        let version = ("sec-websocket-version", "13");
-        let key = ("sec-websocket-key", KEY);
         let accept = WatchTransport::WebSocket("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=".into());
-        assert_eq!(shake(&[version, key]).unwrap().transport, accept);
-        let bad = |lines: &[_]| matches!(shake(lines), Err(why) if why.kind.name == HANDSHAKE.name);
-        assert!(bad(&[version]));
-        assert!(bad(&[version, key, key]));
-        for key in [
-            "",
-            "abc",
-            "dGhlIHNhbXBsZSBub25jZQ=",
-            "dGhlIHNhbXBsZSBub25jZQ=!",
-        ] {
-            assert!(bad(&[version, ("sec-websocket-key", key)]), "{key}");
+        assert_eq!(shake(&[VERSION, KEY]).unwrap().transport, accept);
+        let bad = |lines: &[&str]| shake(lines).is_err_and(|why| why.kind == HANDSHAKE);
+        assert!(bad(&[VERSION]));
+        assert!(bad(&[VERSION, KEY, KEY]));
+        for key in " abc dGhlIHNhbXBsZSBub25jZQ= dGhlIHNhbXBsZSBub25jZQ=!".split(' ') {
+            let key = format!("sec-websocket-key:{key}");
+            assert!(bad(&[VERSION, &key]), "{key}");
         }
-        for lines in [&[key][..], &[key, ("sec-websocket-version", "8")]] {
+        for lines in [&[KEY][..], &[KEY, "sec-websocket-version:8"]] {
             assert_eq!(shake(lines), Err(BadWatchRequest::WebSocketVersion.into()));
         }
-        let with_body = head(
-            "/-/watch",
-            &[
-                ("upgrade", "websocket"),
-                ("connection", "upgrade"),
-                version,
-                key,
-            ],
-        );
+        let lines = ["upgrade:websocket", "connection:upgrade", VERSION, KEY];
         for len in [None, Some(1)] {
-            let got = of(&with_body, len, true);
-            assert!(
-                matches!(got, Err(why) if why.kind.name == HANDSHAKE.name),
-                "{len:?}"
-            );
+            let with_body = head("/-/watch", &lines);
+            let query = QueryFields::default();
+            let got = WatchRequest::of(&with_body, &query, len, false, || true);
+            assert!(got.is_err_and(|why| why.kind == HANDSHAKE), "{len:?}");
         }
     }
 
     #[test]
     fn what_is_no_handshake_gets_events() {
-        let version = ("sec-websocket-version", "13");
-        let key = ("sec-websocket-key", KEY);
+        let gets_events = |head: &Parts| of(head).unwrap().transport == WatchTransport::Events;
         for lines in [
-            &[("upgrade", "websocket"), version, key][..],
-            &[("connection", "upgrade"), version, key],
-            &[("upgrade", "h2c"), ("connection", "upgrade")],
+            &["upgrade:websocket", VERSION, KEY][..],
+            &["connection:upgrade", VERSION, KEY],
+            &["upgrade:h2c", "connection:upgrade"],
         ] {
-            let got = of(&head("/-/watch", lines), Some(0), false).unwrap();
-            assert_eq!(got.transport, WatchTransport::Events, "{lines:?}");
+            assert!(gets_events(&head("/-/watch", lines)), "{lines:?}");
         }
-        let mut old = head(
-            "/-/watch",
-            &[
-                ("upgrade", "websocket"),
-                ("connection", "upgrade"),
-                version,
-                key,
-            ],
-        );
+        let lines = ["upgrade:websocket", "connection:upgrade", VERSION, KEY];
+        let mut old = head("/-/watch", &lines);
         old.version = Version::HTTP_10;
-        assert_eq!(
-            of(&old, Some(0), false).unwrap().transport,
-            WatchTransport::Events
-        );
+        assert!(gets_events(&old));
     }
 
     #[test]
     fn only_pages_of_the_own_host_or_an_allowed_origin_may_shake_hands() {
-        let with = |origin: &str| {
-            shake(&[
-                ("sec-websocket-version", "13"),
-                ("sec-websocket-key", KEY),
-                ("origin", origin),
-            ])
-        };
-        for own in [
-            "http://h:8080",
-            "https://h:8080",
-            "http://H:8080",
-            "https://app.example",
-        ] {
+        let with = |origin: &str| shake(&[VERSION, KEY, &format!("origin:{origin}")]);
+        for own in "http://h:8080 https://h:8080 http://H:8080 https://app.example".split(' ') {
             assert!(with(own).is_ok(), "{own}");
         }
-        for foreign in [
-            "http://h",
-            "http://h:80",
-            "http://h:8081",
-            "http://hh:8080",
-            "http://x@h:8080",
-            "h:8080",
-            "null",
-            "",
-            "http://",
-            "ftp://h:8080",
-            "http://h:8080/",
-            "http://evil.example",
-            "http://h:8080.evil.example",
-            "http://app.example",
-        ] {
+        for foreign in "http://h|http://h:80|http://h:8081|http://hh:8080|http://x@h:8080|h:8080|null||http://|\
+            ftp://h:8080|http://h:8080/|http://evil.example|http://h:8080.evil.example|\
+            http://app.example".split('|') {
             let unlisted = NotAllowlisted::origin(Some(foreign.as_bytes()));
             let refused = Err(BadWatchRequest::ForeignOrigin(unlisted).into());
             assert_eq!(with(foreign), refused, "{foreign}");

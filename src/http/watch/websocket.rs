@@ -76,7 +76,7 @@ impl Session {
                 .close(Some(CloseFrame { code, reason }))
                 .now_or_never();
             // Unread messages of the client must not turn the close into a reset.
-            self.subscription.connection.leave_unread();
+            self.subscription.exchange.leave_unread();
         }
     }
 
@@ -85,7 +85,7 @@ impl Session {
         socket: &mut WebSocketStream<impl AsyncRead + AsyncWrite + Unpin>,
         cx: &mut Context<'_>,
     ) -> Poll<Ending> {
-        if self.subscription.connection.is_draining() {
+        if self.subscription.has_ended() {
             return Poll::Ready(Ending::Close(CloseCode::Away, "the server is going away"));
         }
         if self.subscription.is_revoked() {
@@ -147,7 +147,7 @@ impl Session {
                 break;
             };
             for Event { json, .. } in events {
-                self.guard.connection.handed(json.len());
+                self.guard.exchange.handed(json.len());
                 socket.as_mut().start_send(Message::text(json))?;
             }
         }
@@ -168,10 +168,10 @@ fn ending(error: &Error) -> Ending {
 
 #[cfg(test)]
 mod tests {
-    use crate::http::ConnectionState;
     use crate::http::watch::feed::HEARTBEAT;
     use crate::http::watch::testing::subscribed;
     use crate::http::watch::websocket::*;
+    use crate::http::{Ends, Exchange};
     use futures_util::StreamExt;
     use hyper::Method;
     use std::rc::Rc;
@@ -179,14 +179,14 @@ mod tests {
     use tokio::io::duplex;
     use tokio::time::Instant;
 
-    fn session(subscription: Subscription, connection: &Rc<ConnectionState>) -> Session {
-        Session::new(subscription, RequestGuard::new(connection, &Method::GET))
+    fn session(subscription: Subscription, exchange: &Rc<Exchange>) -> Session {
+        Session::new(subscription, RequestGuard::new(exchange, &Method::GET))
     }
 
     #[test]
     fn a_client_that_answers_pings_stays_however_quiet_it_is() {
-        subscribed(async |subscription, connection| {
-            let session = session(subscription, &connection);
+        subscribed(async |subscription, exchange| {
+            let session = session(subscription, &exchange);
             let (ours, theirs) = duplex(1024);
             let running = tokio::task::spawn_local(session.run(ours, false));
             let mut client = WebSocketStream::from_raw_socket(theirs, Role::Client, None).await;
@@ -194,13 +194,12 @@ mod tests {
             for nth in 1..=20_u32 {
                 let message = client.next().await.unwrap().unwrap();
                 assert!(message.is_ping(), "{message}");
-                assert_eq!(
-                    start.elapsed().as_secs(),
-                    u64::from(nth) * HEARTBEAT.as_secs()
-                );
+                let found = start.elapsed().as_secs();
+                assert_eq!(found, u64::from(nth) * HEARTBEAT.as_secs());
             }
             assert!(!running.is_finished());
-            connection.drain();
+            exchange.connection().end(Ends::Last);
+            exchange.wake();
             let _ = client.next().await;
             running.await.unwrap();
         });
@@ -208,8 +207,8 @@ mod tests {
 
     #[test]
     fn a_client_that_answers_no_ping_for_two_intervals_is_let_go() {
-        subscribed(async |subscription, connection| {
-            let session = session(subscription, &connection);
+        subscribed(async |subscription, exchange| {
+            let session = session(subscription, &exchange);
             let (ours, _theirs) = duplex(1024);
             let start = Instant::now();
             session.run(ours, false).await;
@@ -220,8 +219,8 @@ mod tests {
     /// It was asked once for each interval that the machine had slept through, and let go before it could answer.
     #[test]
     fn a_pause_of_the_machine_lets_no_client_go() {
-        subscribed(async |subscription, connection| {
-            let session = session(subscription, &connection);
+        subscribed(async |subscription, exchange| {
+            let session = session(subscription, &exchange);
             let (ours, theirs) = duplex(1024);
             let running = tokio::task::spawn_local(session.run(ours, false));
             let mut client = WebSocketStream::from_raw_socket(theirs, Role::Client, None).await;
@@ -237,8 +236,8 @@ mod tests {
 
     #[test]
     fn a_client_that_speaks_once_is_let_go_two_intervals_later() {
-        subscribed(async |subscription, connection| {
-            let session = session(subscription, &connection);
+        subscribed(async |subscription, exchange| {
+            let session = session(subscription, &exchange);
             let (ours, mut theirs) = duplex(1024);
             let start = Instant::now();
             let running = tokio::task::spawn_local(session.run(ours, false));

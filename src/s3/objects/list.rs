@@ -284,14 +284,10 @@ mod tests {
         let [ListedItem::Key(key, value)] = &items[..] else {
             panic!("{items:?}")
         };
-        assert_eq!(
-            (key.as_str(), value.len, &*value.validators.etag),
-            ("c+d", 0, "\"y\"")
-        );
-        assert_eq!(
-            httpdate::fmt_http_date(value.validators.modified),
-            "Sun, 22 Nov 2026 13:29:00 GMT"
-        );
+        let found = (key.as_str(), value.len, &*value.validators.etag);
+        assert_eq!(found, ("c+d", 0, "\"y\""));
+        let seen = httpdate::fmt_http_date(value.validators.modified);
+        assert_eq!(seen, "Sun, 22 Nov 2026 13:29:00 GMT");
     }
 
     #[test]

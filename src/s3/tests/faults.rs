@@ -168,10 +168,8 @@ async fn a_store_that_is_not_there_is_unreachable() {
         Err(Error::Unreachable { .. })
     ));
     let written = put(gateway, &key, b"x").await;
-    assert!(
-        matches!(written, Err(Error::Unreachable { .. })),
-        "{written:?}"
-    );
+    let is_right = matches!(written, Err(Error::Unreachable { .. }));
+    assert!(is_right, "{written:?}");
 }
 
 #[tokio::test]
@@ -208,10 +206,8 @@ async fn a_long_value_meets_the_faults_of_a_store() {
         assert!(is_late, "{known}: {stuck:?}");
         let full = Fault::Refuse(507, "XMinioStorageFull", None);
         let full = outcome(name("full"), len, full).await;
-        assert!(
-            matches!(full, Err(Error::NoSpace { .. })),
-            "{known}: {full:?}"
-        );
+        let is_right = matches!(full, Err(Error::NoSpace { .. }));
+        assert!(is_right, "{known}: {full:?}");
         let busy = Fault::Refuse(503, "SlowDown", Some(0));
         let busy = outcome(name("busy"), len, busy).await;
         match len {

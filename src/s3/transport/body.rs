@@ -285,10 +285,8 @@ mod tests {
         full.await;
         feed.end(Bytes::from_static(b"3"));
         for expected in ["2", "3"] {
-            assert_eq!(
-                body.frame().await.unwrap().unwrap().into_data().unwrap(),
-                expected
-            );
+            let found = body.frame().await.unwrap().unwrap().into_data().unwrap();
+            assert_eq!(found, expected);
         }
         assert!(body.frame().await.is_none());
     }

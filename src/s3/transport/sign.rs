@@ -322,10 +322,8 @@ mod tests {
                 .sign(&request, &mut headers, &secrets(), may_2013())
                 .unwrap();
             let authorization = headers[AUTHORIZATION].to_str().unwrap();
-            assert!(
-                authorization.ends_with(&format!("Signature={signature}")),
-                "{method} {path}?{query}: {authorization}"
-            );
+            let is_right = authorization.ends_with(&format!("Signature={signature}"));
+            assert!(is_right, "{method} {path}?{query}: {authorization}");
         }
     }
 
@@ -352,10 +350,8 @@ mod tests {
             token: Some("a/b+c=".to_owned()),
         });
         let query = signer().presign(&link, &with_token, may_2013()).unwrap();
-        assert!(
-            query.contains("&X-Amz-Security-Token=a%2Fb%2Bc%3D&"),
-            "{query}"
-        );
+        let is_right = query.contains("&X-Amz-Security-Token=a%2Fb%2Bc%3D&");
+        assert!(is_right, "{query}");
     }
 
     #[test]

@@ -86,11 +86,8 @@ fn what_python_and_tar_pack_is_stored_in_each_of_their_formats() {
             "",
             &fs::read(path).expect("a tar"),
         );
-        assert_eq!(
-            (put.status, &put.json()["stored"]),
-            (200, &names.len().into()),
-            "{put:?}"
-        );
+        let found = (put.status, &put.json()["stored"]);
+        assert_eq!(found, (200, &names.len().into()), "{put:?}");
         for key in names {
             let value = fs::read(from.path().join(key)).expect("a file");
             let stored = server.dir.read(format!("{name}{format}/{key}"));
@@ -107,11 +104,8 @@ fn a_tar_finds_the_room_that_each_of_its_members_finds() {
     let names: Vec<_> = (0..40).map(|n| format!("{n:02}")).collect();
     let list = names.iter().map(|name| (&**name, &*value));
     let stored = put(&server, "in/", "", &tar(list));
-    assert_eq!(
-        (stored.status, &stored.json()["stored"]),
-        (200, &40.into()),
-        "{stored:?}"
-    );
+    let seen = (stored.status, &stored.json()["stored"]);
+    assert_eq!(seen, (200, &40.into()), "{stored:?}");
 }
 
 #[test]
@@ -172,11 +166,8 @@ fn a_member_that_is_no_plain_value_is_refused_and_those_before_it_stay() {
         let why = put.text();
         assert_eq!(put.status, *status, "{n}: {why}");
         let told = put.json();
-        assert_eq!(
-            told["type"],
-            format!("urn:data-server:problem:{name}"),
-            "{n}"
-        );
+        let kind = format!("urn:data-server:problem:{name}");
+        assert_eq!(told["type"], kind, "{n}");
         assert!(why.contains("values stored before: 1 (1 bytes)"), "{why}");
         assert_eq!(told["stored"], serde_json::json!([format!("{folder}good")]));
         assert_eq!((&told["values"], &told["bytes"]), (&1.into(), &1.into()));
@@ -367,10 +358,8 @@ fn a_field_that_would_be_ignored_is_refused() {
         "only a tar is unpacked, no zip and none that is compressed: send it as it is, with archive=tar",
     );
     // An address of no archive is one of a folder, as before.
-    assert_eq!(
-        server.request("PUT", "/d/?archiv=tar", "", b"x").status,
-        400
-    );
+    let found = server.request("PUT", "/d/?archiv=tar", "", b"x").status;
+    assert_eq!(found, 400);
 }
 
 #[test]

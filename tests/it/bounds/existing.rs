@@ -175,10 +175,8 @@ fn a_command_says_what_bounds_hold_and_what_would_go_beside_a_server_too() {
             .filter(|line| line.contains("next: "))
             .collect();
         let is_in_order = next.iter().zip(["c/5", "c/4", "c/3", "c/2", "c/1"]);
-        assert!(
-            is_in_order.clone().all(|(line, key)| line.contains(key)),
-            "{printed}"
-        );
+        let is_right = is_in_order.clone().all(|(line, key)| line.contains(key));
+        assert!(is_right, "{printed}");
     }
     super::assert_has(&server, "c/1 c/2 c/3 c/4 c/5 cc/1 d/1");
     let none = Launch::new(&["bounds", path]).bare().run();

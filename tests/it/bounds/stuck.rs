@@ -56,10 +56,8 @@ fn old_values_that_are_mounts_are_passed_over() {
         for file in mounted {
             run("umount", &[text(&file)]).expect("it is unmounted");
         }
-        assert!(
-            statuses.iter().all(|status| *status == 200),
-            "{way}: {statuses:?}"
-        );
+        let is_right = statuses.iter().all(|status| *status == 200);
+        assert!(is_right, "{way}: {statuses:?}");
         assert!(left <= 400 << 10, "{way}: {left}");
     }
 }

@@ -31,10 +31,8 @@ fn what_has_ended_leaves_the_disk_with_a_reason() {
         assert_eq!(server.ask("DELETE", "ever").status, 200);
         assert_eq!(events.next().expect("an event").reason, None);
         server.dir.assert_holds(&["later"]);
-        assert!(
-            !server.dir.path().join("f").exists(),
-            "folders go with the last"
-        );
+        let is_right = !server.dir.path().join("f").exists();
+        assert!(is_right, "folders go with the last");
         eventually("both are counted", || removed(&server) == 2);
         let logged = || server.events("a value is removed");
         eventually("both are logged", || logged().len() == 2);
@@ -131,11 +129,8 @@ fn an_end_survives_a_kill_and_a_replay() {
         let mut server = launch();
         assert!(dir.own(NOTE).exists());
         for (key, end) in ["small", "large"].into_iter().zip(ends) {
-            assert_eq!(
-                server.get(key).must("x-delete-at"),
-                end,
-                "{durability} {key}"
-            );
+            let found = server.get(key);
+            assert_eq!(found.must("x-delete-at"), end, "{durability} {key}");
         }
         server.stop();
     }

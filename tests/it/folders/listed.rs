@@ -60,14 +60,10 @@ fn a_folder_without_a_value_is_listed_as_others_are() {
         fs::rename(dir.file("hand"), dir.file("moved")).expect("a folder");
         assert_eq!(server.ask("DELETE", "z/k").status, 200);
         assert_eq!(remove(&server, "a/").status, 200);
-        assert_eq!(
-            listed(&server, "/?delimiter=/", JSON),
-            ["m/", "moved/", "new/"]
-        );
-        assert_eq!(
-            listed(&server, "/moved/?delimiter=/", JSON),
-            ["moved/below/"]
-        );
+        let seen = listed(&server, "/?delimiter=/", JSON);
+        assert_eq!(seen, ["m/", "moved/", "new/"]);
+        let wanted = ["moved/below/"];
+        assert_eq!(listed(&server, "/moved/?delimiter=/", JSON), wanted);
         // A browser that leaves out the slash is led to it.
         let got = server.request(
             "GET",
@@ -75,10 +71,8 @@ fn a_folder_without_a_value_is_listed_as_others_are() {
             "Accept: text/html\r\nSec-Fetch-Mode: navigate\r\n",
             b"",
         );
-        assert!(
-            got.status == 302 && got.must("location").ends_with("new/"),
-            "{got:?}"
-        );
+        let is_right = got.status == 302 && got.must("location").ends_with("new/");
+        assert!(is_right, "{got:?}");
     }
 }
 
@@ -91,11 +85,8 @@ fn a_folder_that_goes_is_not_listed_without_a_value() {
         server.store("a/b/k", "v");
         fs::rename(server.dir.file("a/b/k"), server.dir.file("k")).expect("a move by hand");
         for form in FORMS {
-            assert_eq!(
-                listed(&server, "/?delimiter=/", form),
-                ["k"],
-                "{index} {form}"
-            );
+            let found = listed(&server, "/?delimiter=/", form);
+            assert_eq!(found, ["k"], "{index} {form}");
         }
         assert_eq!(make(&server, "a/b/stays"), 201);
         assert_eq!(listed(&server, "/?delimiter=/", JSON), ["a/", "k"]);
@@ -114,15 +105,10 @@ fn folders_are_listed_beside_values_that_have_ended() {
         server.store_as("stays/below/k", "X-Delete-After: 1\r\n", "v");
         server.store_as("goes/k", "X-Delete-After: 1\r\n", "v");
         eventually("both have ended", || server.get("goes/k").status == 404);
-        assert_eq!(
-            listed(&server, "/?delimiter=/", JSON),
-            ["stays/"],
-            "{index}"
-        );
-        assert_eq!(
-            listed(&server, "/stays/?delimiter=/", JSON),
-            ["stays/below/"]
-        );
+        let seen = listed(&server, "/?delimiter=/", JSON);
+        assert_eq!(seen, ["stays/"], "{index}");
+        let expected = ["stays/below/"];
+        assert_eq!(listed(&server, "/stays/?delimiter=/", JSON), expected);
         assert_eq!(listed(&server, "/stays/below/?delimiter=/", JSON), [""; 0]);
         let removed = remove(&server, "stays/");
         assert_eq!(super::report(&removed), (0, 0, vec![]), "{index}");

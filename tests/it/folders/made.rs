@@ -77,14 +77,12 @@ fn a_precondition_that_asks_for_a_version_is_refused() {
 fn a_folder_is_as_deep_as_keys_below_it_may_be() {
     directory_only!("folders of the directory");
     let server = TestServer::start(&["--max-key-depth", "3"]);
-    assert_eq!(
-        [
-            make(&server, "a"),
-            make(&server, "a/b"),
-            make(&server, "a/b/c")
-        ],
-        [201, 201, 400]
-    );
+    let found = [
+        make(&server, "a"),
+        make(&server, "a/b"),
+        make(&server, "a/b/c"),
+    ];
+    assert_eq!(found, [201, 201, 400]);
     server.store("a/b/k", "v");
 }
 
@@ -187,10 +185,8 @@ fn a_folder_is_on_the_disk_before_the_answer() {
                         && call.began > changed
                         && call.ended < answered
                 };
-                assert!(
-                    calls.iter().any(is_sync),
-                    "{journal}: {change} {name}: {folder}"
-                );
+                let is_right = calls.iter().any(is_sync);
+                assert!(is_right, "{journal}: {change} {name}: {folder}");
             }
         }
     }

@@ -57,10 +57,8 @@ fn a_delete_names_the_mount_that_stays() {
         let removed = remove(&server, "a/");
         assert_eq!(removed.status, 409, "{}", removed.text());
         let (values, stayed, names) = report(&removed);
-        assert_eq!(
-            (values, stayed, &names[..]),
-            (3, 1, &["a/m/".to_owned()][..])
-        );
+        let found = (values, stayed, &names[..]);
+        assert_eq!(found, (3, 1, &["a/m/".to_owned()][..]));
         let why = removed.json()["why"][0]["reason"].to_string();
         assert!(why.contains("mount"), "{why}");
         assert_eq!(server.get("b/2").status, 200);

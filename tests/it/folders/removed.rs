@@ -41,11 +41,8 @@ fn a_folder_goes_with_what_is_below_it_if_depth_says_so() {
         ("/-/", 404),
         ("/.data-server/", 400),
     ] {
-        assert_eq!(
-            server.request("DELETE", target, DEEP, b"").status,
-            status,
-            "{target}"
-        );
+        let found = server.request("DELETE", target, DEEP, b"").status;
+        assert_eq!(found, status, "{target}");
     }
     let root = server.request("DELETE", "/", DEEP, b"");
     root.says(404, "the root is not removed");
@@ -149,14 +146,12 @@ fn the_audit_log_tells_of_folders_that_went_though_another_stays() {
                 .join(" ")
         })
         .collect();
-    assert_eq!(
-        told,
-        [
-            "DELETE changed /x/",
-            "PUT changed /goes/k",
-            "MKCOL changed /goes"
-        ]
-    );
+    let expected = [
+        "DELETE changed /x/",
+        "PUT changed /goes/k",
+        "MKCOL changed /goes",
+    ];
+    assert_eq!(told, expected);
 }
 
 #[test]
@@ -267,10 +262,8 @@ fn a_value_that_is_stored_meanwhile_stays() {
         assert_eq!(removed.status, if stayed == 0 { 200 } else { 409 });
         assert!(names.len() as u64 == stayed.min(100), "{names:?}");
         let left = server.dir.values();
-        assert!(
-            left.values().all(|value| value == b"new"),
-            "an old value stays"
-        );
+        let is_right = left.values().all(|value| value == b"new");
+        assert!(is_right, "an old value stays");
         // The folder itself is told where a value came when all others had gone.
         for name in names.iter().filter(|name| !name.ends_with('/')) {
             assert!(left.contains_key(name.as_bytes()), "{name} is gone");
@@ -495,12 +488,8 @@ fn a_folder_that_is_named_without_its_slash_is_not_said_to_be_gone() {
             ("COPY", "Destination: /new\r\n"),
         ] {
             let got = server.request(method, "/team", lines, b"");
-            assert_eq!(
-                got.status,
-                status,
-                "{method} {lines} {args:?}: {}",
-                got.text()
-            );
+            let found = got.status;
+            assert_eq!(found, status, "{method} {lines} {args:?}: {}", got.text());
             let absent = server.request(method, "/none", lines, b"");
             assert_eq!(absent.status, 404, "{method} {lines} {args:?}");
         }

@@ -59,10 +59,12 @@ fn guessed_utf8_text_gets_the_charset_at_every_size() {
                 ("k.html", "text/html; charset=utf-8"),
                 ("k.css", "text/css; charset=utf-8"),
                 ("k.js", "text/javascript; charset=utf-8"),
+                ("k.mjs", "text/javascript; charset=utf-8"),
                 ("k.csv", "text/csv; charset=utf-8"),
                 ("k.md", "text/markdown; charset=utf-8"),
                 ("k.json", "application/json"),
                 ("k.svg", "image/svg+xml"),
+                ("k.otf", "font/otf"),
                 // Its own declaration decides.
                 ("k.xml", "text/xml"),
                 ("k.XSL", "text/xml"),

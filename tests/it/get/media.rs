@@ -23,14 +23,19 @@ fn without_a_content_type_it_is_guessed_by_the_extension() {
         by_engine("text/css; charset=utf-8", "text/css"),
         "application/octet-stream",
     );
-    // src/http/values/media.rs has the others.
     for (key, kind) in [
         ("a.html", html),
         ("a.b.c.txt", plain),
+        ("a.TXT", plain),
+        ("a.tar.gz", "application/gzip"),
         ("%C3%A9.png", "image/png"),
         ("a", other),
+        ("html", other),
+        (".html", other),
+        ("a.", other),
         ("...", other),
         ("a.html;x", other),
+        ("a.unheard-of", other),
     ] {
         let path = format!("/{key}");
         // A malformed media type counts as absent (RFC 9110, section 5.3, leaves that to the recipient).
@@ -84,6 +89,19 @@ fn pages_are_sandboxed_and_no_answer_is_sniffed_or_kept_unasked() {
                     assert_eq!(found, "no-cache", "{method} {kind} {lines}");
                 }
             }
+        }
+    }
+    let active = "text/html;a=b;c=d|TEXT/HTML ; charset=utf-8|application/xhtml+xml|image/svg+xml|\
+        IMAGE/SVG+XML;a=b|text/xml|application/xml|text/rdf|application/rss+xml; charset=utf-8|\
+        multipart/x-mixed-replace; boundary=a";
+    let passive = "application/octet-stream|text/plain; a=text/html|application/json|application/pdf|\
+        text/javascript|image/png|text/htmlx";
+    for (kinds, policy) in [(active, Some(SANDBOX)), (passive, None)] {
+        for kind in kinds.split('|') {
+            assert_eq!(put(&server, "k", kind, b"v"), 200);
+            let got = server.get("k");
+            assert_eq!(got.must("content-type"), kind);
+            assert_eq!(got.header("content-security-policy"), policy, "{kind}");
         }
     }
     server.store("guessed.html", "<script>");

@@ -78,12 +78,7 @@ fn fields_that_nothing_reads_change_nothing() {
         assert_eq!(connection.answer().body, b"value", "pieces of {size}");
     }
     // None is taken out that may not be there at all.
-    for bad in [
-        "User-Agent: a\u{1}",
-        "User-Agent : a",
-        "Cookie: a\u{7f}",
-        " Cookie: a",
-    ] {
+    for bad in "User-Agent: a\u{1}|User-Agent : a|Cookie: a\u{7f}| Cookie: a".split('|') {
         let head = format!("GET /k HTTP/1.1\r\nHost: t\r\n{bad}\r\n\r\n");
         assert_eq!(server.connect().ask(head).status, 400, "{bad:?}");
     }

@@ -139,18 +139,12 @@ fn what_the_server_keeps_in_a_copy_of_the_directory_is_no_key() {
     }
     for (listing, count) in [("?limit=9", 2), ("?prefix=copy/.data-server", 1)] {
         let listed = server.get(listing).json();
-        assert_eq!(
-            listed["keys"].as_array().map(Vec::len),
-            Some(count),
-            "{listed}"
-        );
+        let found = listed["keys"].as_array().map(Vec::len);
+        assert_eq!(found, Some(count), "{listed}");
     }
     let counted = || server.get("-/metrics").text();
-    assert!(
-        counted().contains("data_server_bound_keys{prefix=\"\"} 2\n"),
-        "{}",
-        counted()
-    );
+    let is_right = counted().contains("data_server_bound_keys{prefix=\"\"} 2\n");
+    assert!(is_right, "{}", counted());
     let copied = server.request("COPY", "/copy/", "Destination: /to/\r\n", b"");
     copied.says(200, r#"{"copied":2,"stayed":0,"why":[]}"#);
     assert!(!server.dir.file("to/.data-server").exists());

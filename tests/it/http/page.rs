@@ -74,9 +74,12 @@ fn a_folder_has_the_page_and_a_browser_is_led_to_its_address() {
         assert_eq!(got.status, status, "{path}");
         assert!(status != 200 || got.body == b"v", "{path}");
     }
-    for accept in ["", "Accept: */*\r\n"] {
-        assert_eq!(get("/album", accept).status, 404);
+    // Nobody else gets it by accident.
+    for accept in "|*/*|text/*|text/plain|image/png|application/json, text/html;q=0.9".split('|') {
+        let got = get("/album", &format!("Accept: {accept}\r\n"));
+        assert_eq!(got.status, 404, "{accept}");
     }
+    assert_eq!(get("/album", "").status, 404);
     directory_only!("--compat");
     let compat = TestServer::start(&["--compat"]);
     assert_eq!(compat.request("GET", "/album", CHROMIUM, b"").status, 404);

@@ -21,16 +21,10 @@ fn what_is_no_condition_of_a_change_takes_no_right_and_refuses_none() {
     for lines in &lines {
         dir.place("k", "old");
         let put = server.request("PUT", "/k", lines, b"new");
-        assert_eq!(
-            (put.status, dir.read("k")),
-            (200, b"new".to_vec()),
-            "{lines}"
-        );
-        assert_eq!(
-            server.request("DELETE", "/k", lines, b"").status,
-            200,
-            "{lines}"
-        );
+        let found = (put.status, dir.read("k"));
+        assert_eq!(found, (200, b"new".to_vec()), "{lines}");
+        let seen = server.request("DELETE", "/k", lines, b"").status;
+        assert_eq!(seen, 200, "{lines}");
     }
     server.stop();
     let all = one_who_may("ann", &["read", "list", "write", "delete"]);
@@ -367,11 +361,8 @@ fn a_precondition_takes_no_right_to_read() {
     ] {
         let resumable = format!("{condition}Upload-Complete: ?0\r\n");
         let begun = Resumable::ask_to_create(&mut raw(), "k", &resumable, b"new").status;
-        assert_eq!(
-            begun,
-            if status == 200 { 201 } else { status },
-            "{condition}"
-        );
+        let expected = if status == 200 { 201 } else { status };
+        assert_eq!(begun, expected, "{condition}");
         let put = ask(&mut raw(), "PUT", "/k", condition, b"other").status;
         assert_eq!(put, status, "{condition}");
     }

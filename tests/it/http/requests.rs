@@ -63,9 +63,25 @@ fn a_compressed_picture_and_a_value_that_is_not_to_be_transformed_are_not_compre
     assert_eq!(got.must("content-type"), "image/svg+xml");
     assert_eq!(got.must("content-encoding"), "gzip");
     assert!(got.body == picture);
+    for (key, lines, coding) in [
+        ("/d/A.SVGZ", "", Some("gzip")),
+        ("/a.svgz", "Content-Encoding: br\r\n", Some("br")),
+        ("/a.svg", "", None),
+        ("/svgz", "", None),
+        ("/%C3%A9vgz", "", None),
+    ] {
+        assert_eq!(server.request("PUT", key, lines, b"v").status, 200);
+        let got = server.request("GET", key, "", b"");
+        assert_eq!(got.header("content-encoding"), coding, "{key}");
+    }
     directory_only!("compression");
     let value = vec![b'a'; 5000];
-    for (control, is_compressed) in [("max-age=60", true), ("max-age=60, No-Transform", false)] {
+    for (control, is_compressed) in [
+        ("max-age=60", true),
+        ("x=\"no-transform\"", true),
+        ("max-age=60, No-Transform", false),
+        ("public,no-transform", false),
+    ] {
         let lines = format!("Content-Type: text/plain\r\nCache-Control: {control}\r\n");
         assert_eq!(server.request("PUT", "/k", &lines, &value).status, 200);
         for method in ["GET", "HEAD"] {

@@ -1,5 +1,6 @@
 //! A connection gives back what it took, however it ends and whatever its streams are doing: sockets, places of
-//! `--max-connections`, descriptors, and the tasks of streams, of which a connection waits for each.
+//! `--max-connections`, descriptors, and the tasks of streams, of which a connection waits for each. One that begins
+//! while the server stops hears of that at once.
 
 use std::path::PathBuf;
 use std::thread;
@@ -8,7 +9,8 @@ use rustix::process::Signal;
 
 use super::{ask, launch, server};
 use crate::support::{
-    Asked, Http2, Leave, Scrape, TestServer, comes_true, directory_only, eventually, pattern, words,
+    Asked, Http2, Leave, Raw, Scrape, TestServer, Trace, comes_true, directory_only, eventually,
+    needed, pattern, words,
 };
 
 const LARGE: usize = 8 << 20;
@@ -184,4 +186,62 @@ fn a_stop_waits_for_no_client_that_does_not_go_on() {
             }
         }
     });
+}
+
+/// Types of frames (RFC 9113, section 6).
+const HEADERS: u8 = 1;
+const GOAWAY: u8 = 7;
+
+/// The type of the next frame.
+fn frame(client: &mut Raw) -> Option<u8> {
+    let head = client.try_take(9)?;
+    let len = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+    client.try_take(len.try_into().expect("short"))?;
+    Some(head[3])
+}
+
+/// Begins HTTP/2 on a connection that was open when the server was asked to stop. `None` where it was too late.
+fn begun_in_a_drain(server: &mut TestServer, mut client: Raw) -> Option<()> {
+    server.signal(Signal::TERM);
+    eventually("the drain has begun", || server.refuses_connections());
+    let put = b"\x02\x03PUT\x86\x04\x02/k\x01\x01t";
+    let head = [&[0, 0, 13, HEADERS, 4, 0, 0, 0, 1][..], put].concat();
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    client.offer([&preface[..], &head].concat()).ok()?;
+    // It is told while its request is open, and the request is answered.
+    while frame(&mut client)? != GOAWAY {}
+    client.offer(b"\0\0\x01\0\x01\0\0\0\x01v").ok()?;
+    while frame(&mut client)? != HEADERS {}
+    Some(())
+}
+
+/// The kernel waited 200 ms for more with each write (`MSG_MORE`), and the client heard of no end.
+#[test]
+fn a_connection_that_begins_in_a_drain_hears_of_it_and_no_write_waits_for_more() {
+    // The server may close a connection that begins late before it reads of it.
+    for _ in 0..20 {
+        let trace = needed!(Trace::with(
+            &["-e", "trace=sendto,sendmsg"],
+            "the flags of what is sent"
+        ));
+        let mut server = trace.around(launch(&["--threads", "1"])).start();
+        let client = Raw::connect_clear(server.addr);
+        client.give_up_after(std::time::Duration::from_secs(20));
+        let mut last = Raw::connect_clear(server.addr);
+        let get = "GET /gone HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
+        assert_eq!(last.ask(get).status, 404);
+        let begun = begun_in_a_drain(&mut server, client);
+        assert_eq!(server.exit(), Some(0));
+        if begun.is_some() {
+            let held = trace.calls();
+            let mut held = held.iter().filter(|call| call.args.contains("MSG_MORE"));
+            assert!(
+                held.clone().count() > 0,
+                "the end of a connection of HTTP/1.1"
+            );
+            assert!(held.all(|call| call.args.contains("HTTP/1.1 404")));
+            return;
+        }
+    }
+    panic!("it was too late each time");
 }

@@ -89,10 +89,8 @@ fn a_value_that_is_replaced_is_replaced_at_once() {
     let moved = send(&mut raw, "MOVE", "/a", "/b", "");
     assert_eq!(moved.status, 204, "{moved:?}");
     assert_eq!(moved.header("content-length"), None);
-    assert_eq!(
-        (raw.get("b").body, raw.get("a").status),
-        (b"new".to_vec(), 404)
-    );
+    let seen = (raw.get("b").body, raw.get("a").status);
+    assert_eq!(seen, (b"new".to_vec(), 404));
     server.dir.assert_holds(&["b"]);
 }
 
@@ -137,11 +135,8 @@ fn a_reader_finds_the_value_under_one_of_its_names() {
                 while !done.load(Ordering::SeqCst) {
                     let found = [raw.get("a"), raw.get("f/b"), raw.get("a")];
                     for found in &found {
-                        assert!(
-                            found.status == 404 || found.body == *value,
-                            "{}",
-                            found.status
-                        );
+                        let is_right = found.status == 404 || found.body == *value;
+                        assert!(is_right, "{}", found.status);
                     }
                     reads += 1;
                     both += usize::from(found.iter().all(|found| found.status == 404));
@@ -180,21 +175,17 @@ fn watchers_are_told_once_with_both_names() {
         ]
     );
     // Each of the others is told what it asked for, and no other name.
-    assert_eq!(
-        told(of_old.until("old/copy")),
-        [
-            "put old/k None",
-            "delete old/k None",
-            "put old/k None",
-            "put old/copy None"
-        ]
-    );
+    let expected = [
+        "put old/k None",
+        "delete old/k None",
+        "put old/k None",
+        "put old/copy None",
+    ];
+    assert_eq!(told(of_old.until("old/copy")), expected);
     let first = of_new.next().expect("an event");
     let second = of_new.next().expect("an event");
-    assert_eq!(
-        told(vec![first, second]),
-        ["put new/k None", "delete new/k None"]
-    );
+    let seen = told(vec![first, second]);
+    assert_eq!(seen, ["put new/k None", "delete new/k None"]);
 }
 
 #[test]
@@ -271,11 +262,8 @@ fn both_methods_work_over_http2_and_are_counted_and_logged() {
     let scrape = Scrape::of(server.addr);
     for method in ["COPY", "MOVE"] {
         let of = [("method", method)];
-        assert_eq!(
-            scrape.count("data_server_requests_total", &of),
-            1,
-            "{method}"
-        );
+        let found = scrape.count("data_server_requests_total", &of);
+        assert_eq!(found, 1, "{method}");
     }
     server.stop();
     let audited = server.logged("audit");

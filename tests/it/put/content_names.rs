@@ -60,17 +60,22 @@ fn a_name_without_a_digest_and_one_that_contradicts_a_field_are_refused_at_the_h
         ("name", ""),
         (&*right.to_uppercase(), ""),
         (&right[1..], ""),
+        (&format!("{right}00"), ""),
+        (&format!("SHA256:{right}"), ""),
+        (&format!("sha256:sha256:{right}"), ""),
+        (&format!("{right}/x"), ""),
         (&right, &lines),
     ] {
         let mut raw = server.ask_to_put(&format!("cas/{name}"), 1, lines);
         let answer = raw.answer();
         assert_eq!(answer.status, 400, "{name} {lines}");
         let said = answer.text();
-        let names_both = said.contains("\"cas/\"") && said.contains(name);
+        let last = name.rsplit('/').next().expect("a name");
+        let names_both = said.contains("\"cas/\"") && said.contains(last);
         assert!(names_both || !lines.is_empty(), "{said}");
         server.dir.assert_holds(&[]);
     }
-    for free in ["cas", "ac/name"] {
+    for free in ["cas", "ac/name", "x/cas/y"] {
         assert_eq!(server.put(free, "v").status, 200, "{free}");
         assert_eq!(server.ask("DELETE", free).status, 200);
     }

@@ -239,6 +239,23 @@ fn a_folder_on_another_file_system_is_read_and_not_written() {
     assert_eq!(names, [b"a".to_vec()]);
 }
 
+/// The files of values that were read stayed open for as long as nothing else took their place.
+#[test]
+fn a_value_that_was_read_does_not_keep_its_file_system_mounted() {
+    directory_only!("the file system");
+    let server = TestServer::start(&[]);
+    let at = server.dir.file("a");
+    let mounted = Mounted::by(&["mount", "-t", "tmpfs", "tmpfs"], &at);
+    let mounted = needed!(available("a folder that is a mount point", mounted));
+    server.dir.place("a/k", "there");
+    eventually("the value is kept", || {
+        assert_eq!(server.get("a/k").body, b"there");
+        server.proc().has_open(&at.join("k"))
+    });
+    mounted.end();
+    assert_eq!(server.get("a/k").status, 404);
+}
+
 /// As a file that is mounted into a container.
 #[test]
 fn a_key_that_is_a_mount_point_is_occupied() {

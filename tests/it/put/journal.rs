@@ -127,9 +127,7 @@ fn after_a_cut_of_power_the_files_have_what_was_acknowledged() {
     journal_only!();
     let dir = DataDir::temporary();
     let mut server = start(&dir);
-    let keys = [
-        "lost", "torn", "older", "removed", "whole", "a/b/lost", "empty", "hand",
-    ];
+    let keys = words("lost torn older removed whole a/b/lost empty hand");
     for key in keys {
         server.store(key, "first");
     }

@@ -3,17 +3,16 @@
 //!
 //! A verb joins by a row of [`verbs`], a reason by a row of [`rows`].
 
-mod malformed;
 mod rows;
 mod snapshot;
 mod verbs;
 
 use crate::support::prelude::*;
 use crate::support::s3::hex;
-use rows::{Refusal, Spoil};
+use rows::{Refusal, refusals};
 use sha2::{Digest as _, Sha256};
 use snapshot::Snapshot;
-use verbs::{PART, Request, SMALL, VERBS, Verb};
+use verbs::{PART, Request, SMALL, Verb, verbs};
 
 /// What a request asks for.
 #[derive(Clone, Copy)]
@@ -36,7 +35,7 @@ struct World {
     host: &'static str,
     /// Whether an upload can be begun.
     has_upload: bool,
-    rows: &'static [&'static [Refusal]],
+    rows: &'static str,
 }
 
 /// The bound is full of 64 values of four blocks, and evicts; the quota has one value, and is full.
@@ -59,7 +58,6 @@ const OPEN: World = World {
 
 const OWNER: &str = "dst_owner-0123456789abcdef0123456789abcdef";
 const GUEST: &str = "dst_guest-0123456789abcdef0123456789abcdef";
-const OF_GUEST: &str = "Authorization: Bearer dst_guest-0123456789abcdef0123456789abcdef\r\n";
 
 /// The owner may do everything, and the guest may look.
 fn policy() -> String {
@@ -91,17 +89,9 @@ impl Scene {
         } else {
             DataDir::in_memory()
         };
-        let own = [
-            "val",
-            "dir/a",
-            "dir/b",
-            "src/v",
-            "src/w",
-            "immutable/v",
-            "quota/full",
-        ];
+        let own = words("val dir/a dir/b src/v src/w immutable/v quota/full");
         let rest = (own.len()..VALUES).map(|n| format!("cache/{n}"));
-        let keys = own.map(str::to_owned).into_iter().chain(rest);
+        let keys = own.iter().map(|&key| key.to_owned()).chain(rest);
         for (n, key) in (0..).zip(keys) {
             dir.place(&key, pattern(n, SMALL));
             // Those of the cache are the oldest.
@@ -160,10 +150,8 @@ impl Scene {
     /// Whether this machine gives it no mount, or no immutable folder, that is named.
     fn lacks(&self, refusal: &Refusal) -> bool {
         let names = |name| {
-            [refusal.key, refusal.from]
-                .iter()
-                .flatten()
-                .any(|key| key.starts_with(name))
+            let keys = [refusal.key.as_deref(), refusal.from];
+            keys.iter().flatten().any(|key| key.starts_with(name))
         };
         names("mounted") && self.mounted.is_none() || names("immutable") && self.immutable.is_none()
     }
@@ -175,11 +163,8 @@ impl Scene {
             .connect()
             .ask("GET /-/metrics HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
         let text = String::from_utf8_lossy(&scrape.body);
-        let of_bounds = [
-            "data_server_bound_bytes",
-            "data_server_bound_values",
-            "data_server_removed_total",
-        ];
+        let of_bounds =
+            words("data_server_bound_bytes data_server_bound_values data_server_removed_total");
         let lines = text
             .lines()
             .filter(|line| of_bounds.iter().any(|name| line.starts_with(name)));
@@ -188,29 +173,26 @@ impl Scene {
 
     /// Asks, and says what is wrong.
     fn ask(&self, world: &World, verb: &Verb, refusal: &Refusal) -> Vec<String> {
-        let is_folder = verb.is_all(&[verbs::Is::Folder]);
-        let key = match refusal.key {
+        let is_folder = verb.is("Folder");
+        let key = match refusal.key.as_deref() {
             Some("") if is_folder => String::new(),
             Some(key) if is_folder => format!("{key}/"),
             Some(key) => key.to_owned(),
             None => verb.key.to_owned(),
         };
-        let mut request = (verb.request)(&Ask {
+        let mut request = verb.request(&Ask {
             key: &key,
             from: refusal.from,
-            lines: refusal.lines,
+            lines: &refusal.lines,
             query: refusal.query,
-            depth: refusal.depth,
+            depth: refusal.depth.as_deref(),
             len: refusal.len,
             upload: &self.upload,
         });
-        if let Spoil::With(spoil) = refusal.spoil {
-            spoil(&mut request);
-        }
+        refusal.spoil(&mut request);
         let mut faults = Vec::new();
         let host = if world.host == "*" { "t" } else { "b.example" };
-        let is_cut = matches!(refusal.spoil, Spoil::Cut);
-        let answer = self.send(&request, host, is_cut);
+        let answer = self.send(&request, host, refusal.spoilt == "cut");
         if let Some(answer) = answer.filter(|answer| !refusal.status.contains(&answer.status)) {
             let text = String::from_utf8_lossy(&answer.body);
             let text = text.lines().next().unwrap_or_default().to_owned();
@@ -277,8 +259,9 @@ impl Scene {
 fn hold(world: &World, way: &str, wrap: &dyn Fn(Launch) -> Launch) {
     let (mut faults, mut asked) = (Vec::new(), 0);
     let mut scene = Scene::new(world, way, wrap);
-    for refusal in world.rows.iter().copied().flatten() {
-        for verb in VERBS.iter().filter(|verb| refusal.is_of(verb)) {
+    let verbs = verbs();
+    for refusal in &refusals(world.rows, &verbs) {
+        for verb in verbs.iter().filter(|verb| refusal.is_of(verb)) {
             let is_append = verb.key.is_empty();
             if is_append && !world.has_upload || scene.lacks(refusal) {
                 continue;
@@ -305,7 +288,7 @@ fn hold(world: &World, way: &str, wrap: &dyn Fn(Launch) -> Launch) {
         world.name,
         faults.len()
     );
-    assert!(asked >= VERBS.len() / 2, "{asked} requests");
+    assert!(asked >= verbs.len() / 2, "{asked} requests");
 }
 
 fn as_it_is(launch: Launch) -> Launch {

@@ -1,310 +1,175 @@
 //! Why requests are refused, a row each: of which verbs, what is asked for, and the statuses of it.
 
-use super::malformed::{MALFORMED, OF_FIELDS};
-use super::verbs::{Is, Request, Verb};
+use super::verbs::{LARGE, Request, Verb};
+use crate::support::prelude::*;
 
-/// How a request that is right is spoilt.
-#[derive(Clone, Copy)]
-pub(super) enum Spoil {
-    Nothing,
-    /// The client leaves half way through the body.
-    Cut,
-    With(fn(&mut Request)),
-}
+/// What is refused where everything may be done: verbs that are all of these and none of those behind `!`; what they ask
+/// for in place of their own, which parts of [`Refusal`] say, a fault by which the request is spoilt, or a field; one of
+/// these statuses, or none where the client does not wait for it; and why.
+pub(super) const OPEN: &str = "
+Store !Later ; key=dir ; 409 ; a folder has the name
+Store !Later ; key=val/x ; 409 ; a value is above
+MakeFolder ; key=val/x ; 409 507 ; a value is above
+Store !Later ; key=mounted ; 409 ; a mount has the name
+Remove Folder ; key=mounted ; 409 ; a mount has the name
+Store !Later ; key=immutable/x ; 403 ; the folder is immutable
+MakeFolder ; key=immutable/x ; 403 409 507 ; the folder is immutable
+Remove !Folder ; key=immutable/v ; 403 ; the folder is immutable
+Remove Folder ; key=immutable ; 403 409 ; the folder is immutable
+Move !Folder !Room ; from=immutable/v | key=src/x ; 403 ; its folder is immutable
+MakeFolder !Room ; key=dir ; 409 412 ; the folder is there
+MakeFolder !Move ; key=dir ; 405 ; the folder is there
+MakeFolder ; key=val ; 405 409 412 507 ; a value has the name
+Move Store ; key=src/v ; 403 ; it is the source
+Move Folder ; key=src/below ; 403 ; it is in the source
+Move Store ; key=new/ ; 400 ; a folder for a value
 
+Conditional ; If-Match: \"x\" ; 412 ; If-Match
+Conditional Store ; If-Match: \"x\" | key=val ; 412 ; If-Match
+Conditional Body ; If-None-Match: * | key=val ; 412 ; If-None-Match
+Conditional ; If-Unmodified-Since: Thu, 01 Jan 1970 00:00:01 GMT | key=val ; 412 ; If-Unmodified-Since
+Form ; key=val ; 412 ; there is such a value
+Move Store ; Destination-If-Match: \"x\" ; 412 ; Destination-If-Match
+Move Store ; Destination-If-None-Match: * | key=val ; 412 ; Destination-If-None-Match
+Move Store ; Overwrite: F | key=val ; 412 ; Overwrite: F
+Move Folder !Room ; Overwrite: F | key=dir ; 412 ; Overwrite: F
+Folder ; If-Match: * ; 400 ; a condition of a folder
+Move Folder ; depth=Depth: 0 ; 400 ; Depth
+Folder !MakeFolder ; depth=Depth: 1 ; 400 409 ; Depth
+Folder Remove ; depth= ; 409 ; no Depth
+
+Remove ; key=none ; 404 ; it is missing
+Move Store ; from=none ; 404 ; its source is missing
+Move Folder ; from=none/ ; 404 ; its source is missing
+Folder ; key= ; 400 403 404 405 409 412 ; the root
+MakeFolder !Move ; key=no/parent/x ; 409 507 ; no parent
+InParts !Store ; another upload ; 404 ; there is no such upload
+Store Body !InParts ; another method ; 400 405 ; a method that is none
+
+!Share !Form ; key=a//b ; 400 ; an empty segment
+!Share !Form ; key=a/%2E%2E/b ; 400 ; two dots
+!Share ; key=.data-server/x ; 400 ; the server's own
+Store ; key=-/x ; 400 404 405 ; the server's pages
+!Share !Archive ; key=LONG ; 400 414 ; a long name
+Folder ; query=?what=1 ; 400 ; a query
+MakeFolder !Move ; a body ; 415 ; a body
+Store Body !Conditional ; another body ; 400 ; nothing of the kind
+Store Body !Conditional ; half a body ; 400 ; half of it
+
+Store Body Conditional ; X-Delete-After: soon ; 400 ; an end that is none
+Store Body Conditional ; Content-Range: bytes 0-1/2 ; 400 ; a part
+Store Body Conditional ; Content-Digest: sha-256=:AAAA: ; 400 ; a digest that is none
+Store Body Conditional !InParts ; Content-Digest: sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=: ; 400 ; another
+Store Body Conditional !InParts ; Repr-Digest: sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=: ; 400 ; another
+Archive ; Content-Encoding: gzip ; 415 ; a coding of an archive
+Body ; Expect: nonsense ; 417 ; an expectation
+Store ; If: (<urn:x>) ; 501 ; a lock
+ ; Sec-Fetch-Site: cross-site ; 403 ; a page of another site
+Move ; Overwrite: X ; 400 ; Overwrite
+Move ; Destination: /other ; 400 ; two destinations
+InParts !Store ; another offset ; 409 ; another offset
+InParts !Store ; another type ; 415 ; no part of an upload
+
+Store ; key=quota/x ; 507 ; the quota is full
+MakeFolder ; key=quota/x ; 409 507 ; the quota is full
+Store Body ; len=2097152 ; 507 ; more than the bound
+Store Body !InParts ; cut ; ; its client leaves
+Conditional Body !InParts ; cut | key=val ; ; its client leaves
+";
+
+pub(super) const NO_RIGHT: &str = "
+ ; ; 401 403 ; nobody
+ ; Authorization: Bearer dst_guest-0123456789abcdef0123456789abcdef ; 403 404 ; who may read alone
+ ; Authorization: Bearer dst_nobody-0123456789abcdef0123456789abcdef ; 401 429 ; a token of nobody
+";
+
+pub(super) const TOO_LARGE: &str = "
+Store Body ; ; 413 ; --max-body
+Conditional Body ; key=val ; 413 ; --max-body
+";
+
+pub(super) const OTHER_HOST: &str = " ; ; 421 ; Host";
+pub(super) const READ_ONLY: &str = "!Share !InParts ; ; 403 405 ; --read-only";
+pub(super) const FLOOR: &str = "Room ; ; 507 ; --min-free";
+pub(super) const COUNTING: &str = "Store !Later ; ; 503 ; a count";
+
+#[derive(Default)]
 pub(super) struct Refusal {
+    of: Vec<&'static str>,
+    not: Vec<&'static str>,
     pub(super) why: &'static str,
-    /// Verbs that are all of these.
-    pub(super) of: &'static [Is],
-    /// And none of these.
-    pub(super) not: &'static [Is],
     /// The key or folder, without its slash.
-    pub(super) key: Option<&'static str>,
+    pub(super) key: Option<String>,
     pub(super) from: Option<&'static str>,
-    pub(super) lines: &'static str,
+    pub(super) lines: String,
     pub(super) query: &'static str,
-    pub(super) depth: Option<&'static str>,
+    pub(super) depth: Option<String>,
     /// The length of the value.
     pub(super) len: Option<usize>,
-    pub(super) spoil: Spoil,
-    /// One of these; none where the client does not wait for it.
-    pub(super) status: &'static [u16],
+    /// How a request that is right is spoilt.
+    pub(super) spoilt: &'static str,
+    pub(super) status: Vec<u16>,
+}
+
+/// The refusals of these rows, whose words each name what some verb is.
+pub(super) fn refusals(rows: &'static str, verbs: &[Verb]) -> Vec<Refusal> {
+    let refusal = |[of, asked, status, why]: [&'static str; 4]| {
+        let (not, of): (Vec<_>, Vec<_>) = words(of).into_iter().partition(|is| is.starts_with('!'));
+        let not: Vec<_> = not.iter().map(|is| &is[1..]).collect();
+        let is_known = |is: &&str| verbs.iter().any(|verb| verb.is(is));
+        assert!(of.iter().chain(&not).all(is_known), "{why}: {of:?} {not:?}");
+        let status = words(status).into_iter().map(|it| it.parse().unwrap());
+        let mut refusal = Refusal {
+            of,
+            not,
+            why,
+            status: status.collect(),
+            ..Refusal::default()
+        };
+        asked.split(" | ").for_each(|what| refusal.ask(what));
+        refusal
+    };
+    table(rows).map(refusal).collect()
 }
 
 impl Refusal {
+    fn ask(&mut self, what: &'static str) {
+        let line = |text: &str| format!("{text}\r\n");
+        match what.split_once('=') {
+            _ if what.contains(": ") && !what.starts_with("depth=") => self.lines = line(what),
+            Some(("key", key)) => self.key = Some(key.replace("LONG", &"x".repeat(300))),
+            Some(("from", from)) => self.from = Some(from),
+            Some(("query", query)) => self.query = query,
+            Some(("depth", "")) => self.depth = Some(String::new()),
+            Some(("depth", depth)) => self.depth = Some(line(depth)),
+            Some(("len", len)) => self.len = Some(len.parse().unwrap()),
+            _ => self.spoilt = what,
+        }
+    }
+
     pub(super) fn is_of(&self, verb: &Verb) -> bool {
-        let not_of_appends = [Is::Store, MakeFolder, Is::Remove, Is::Share];
-        let names_no_key = verb.is_any(&[Is::InParts]) && !verb.is_any(&not_of_appends);
-        verb.is_all(self.of) && !verb.is_any(self.not) && !(names_no_key && self.key.is_some())
+        let is_append = verb.key.is_empty();
+        self.of.iter().all(|it| verb.is(it))
+            && !self.not.iter().any(|it| verb.is(it))
+            && !(is_append && self.key.is_some())
+    }
+
+    /// Spoils a request; one that is cut has half of its body sent.
+    pub(super) fn spoil(&self, request: &mut Request) {
+        let replace = |lines: &mut String, from, to| *lines = lines.replace(from, to);
+        match self.spoilt {
+            "" | "cut" => {}
+            "another upload" => request.target.push('x'),
+            "another method" => "PATCH".clone_into(&mut request.method),
+            "a body" => request.body = Some(b"x".to_vec()),
+            "another body" => request.body = Some(vec![b'x'; LARGE]),
+            "half a body" => {
+                let body = request.body.as_mut().expect("a body");
+                body.truncate(body.len() / 2);
+            }
+            "another offset" => replace(&mut request.lines, "Offset: 5000", "Offset: 0"),
+            "another type" => replace(&mut request.lines, "partial-upload", "x"),
+            spoilt => panic!("{spoilt} spoils nothing"),
+        }
     }
 }
-
-const ANY: Refusal = Refusal {
-    why: "",
-    of: &[],
-    not: &[],
-    key: None,
-    from: None,
-    lines: "",
-    query: "",
-    depth: None,
-    len: None,
-    spoil: Spoil::Nothing,
-    status: &[],
-};
-
-/// A refusal of verbs that are all `of` and none of `not`, which is one of these statuses.
-pub(super) const fn refusal(
-    why: &'static str,
-    of: &'static [Is],
-    not: &'static [Is],
-    status: &'static [u16],
-) -> Refusal {
-    Refusal {
-        why,
-        of,
-        not,
-        status,
-        ..ANY
-    }
-}
-
-/// What is refused where everything may be done.
-pub(super) const OPEN: &[&[Refusal]] = &[NAMES, CONDITIONS, MISSING, MALFORMED, OF_FIELDS, ROOM];
-
-use Is::{
-    Body, Conditional, Folder, Form, InParts, Later, MakeFolder, Move, Remove, Room, Share, Store,
-};
-
-const NAMES: &[Refusal] = &[
-    Refusal {
-        key: Some("dir"),
-        ..refusal("a folder has the name", &[Store], &[Later], &[409])
-    },
-    Refusal {
-        key: Some("val/x"),
-        ..refusal("a value is above", &[Store], &[Later], &[409])
-    },
-    Refusal {
-        key: Some("val/x"),
-        ..refusal("a value is above", &[MakeFolder], &[], &[409, 507])
-    },
-    Refusal {
-        key: Some("mounted"),
-        ..refusal("a mount has the name", &[Store], &[Later], &[409])
-    },
-    Refusal {
-        key: Some("mounted"),
-        ..refusal("a mount has the name", &[Remove, Folder], &[], &[409])
-    },
-    Refusal {
-        key: Some("immutable/x"),
-        ..refusal("the folder is immutable", &[Store], &[Later], &[403])
-    },
-    Refusal {
-        key: Some("immutable/x"),
-        ..refusal(
-            "the folder is immutable",
-            &[MakeFolder],
-            &[],
-            &[403, 409, 507],
-        )
-    },
-    Refusal {
-        key: Some("immutable/v"),
-        ..refusal("the folder is immutable", &[Remove], &[Folder], &[403])
-    },
-    Refusal {
-        key: Some("immutable"),
-        ..refusal(
-            "the folder is immutable",
-            &[Remove, Folder],
-            &[],
-            &[403, 409],
-        )
-    },
-    Refusal {
-        from: Some("immutable/v"),
-        key: Some("src/x"),
-        ..refusal("its folder is immutable", &[Move], &[Folder, Room], &[403])
-    },
-    Refusal {
-        key: Some("dir"),
-        ..refusal("the folder is there", &[MakeFolder], &[Room], &[409, 412])
-    },
-    Refusal {
-        key: Some("dir"),
-        ..refusal("the folder is there", &[MakeFolder], &[Move], &[405])
-    },
-    Refusal {
-        key: Some("val"),
-        ..refusal(
-            "a value has the name",
-            &[MakeFolder],
-            &[],
-            &[405, 409, 412, 507],
-        )
-    },
-    Refusal {
-        key: Some("src/v"),
-        ..refusal("it is the source", &[Move, Store], &[], &[403])
-    },
-    Refusal {
-        key: Some("src/below"),
-        ..refusal("it is in the source", &[Move, Folder], &[], &[403])
-    },
-    Refusal {
-        key: Some("new/"),
-        ..refusal("a folder for a value", &[Move, Store], &[], &[400])
-    },
-];
-
-const CONDITIONS: &[Refusal] = &[
-    Refusal {
-        lines: "If-Match: \"x\"\r\n",
-        ..refusal("If-Match", &[Conditional], &[], &[412])
-    },
-    Refusal {
-        lines: "If-Match: \"x\"\r\n",
-        key: Some("val"),
-        ..refusal("If-Match", &[Conditional, Store], &[], &[412])
-    },
-    Refusal {
-        lines: "If-None-Match: *\r\n",
-        key: Some("val"),
-        ..refusal("If-None-Match", &[Conditional, Body], &[], &[412])
-    },
-    Refusal {
-        lines: "If-Unmodified-Since: Thu, 01 Jan 1970 00:00:01 GMT\r\n",
-        key: Some("val"),
-        ..refusal("If-Unmodified-Since", &[Conditional], &[], &[412])
-    },
-    Refusal {
-        key: Some("val"),
-        ..refusal("there is such a value", &[Form], &[], &[412])
-    },
-    Refusal {
-        lines: "Destination-If-Match: \"x\"\r\n",
-        ..refusal("Destination-If-Match", &[Move, Store], &[], &[412])
-    },
-    Refusal {
-        lines: "Destination-If-None-Match: *\r\n",
-        key: Some("val"),
-        ..refusal("Destination-If-None-Match", &[Move, Store], &[], &[412])
-    },
-    Refusal {
-        lines: "Overwrite: F\r\n",
-        key: Some("val"),
-        ..refusal("Overwrite: F", &[Move, Store], &[], &[412])
-    },
-    Refusal {
-        lines: "Overwrite: F\r\n",
-        key: Some("dir"),
-        ..refusal("Overwrite: F", &[Move, Folder], &[Room], &[412])
-    },
-    Refusal {
-        lines: "If-Match: *\r\n",
-        ..refusal("a condition of a folder", &[Folder], &[], &[400])
-    },
-    Refusal {
-        depth: Some("Depth: 0\r\n"),
-        ..refusal("Depth", &[Move, Folder], &[], &[400])
-    },
-    Refusal {
-        depth: Some("Depth: 1\r\n"),
-        ..refusal("Depth", &[Folder], &[MakeFolder], &[400, 409])
-    },
-    Refusal {
-        depth: Some(""),
-        ..refusal("no Depth", &[Folder, Remove], &[], &[409])
-    },
-];
-
-const MISSING: &[Refusal] = &[
-    Refusal {
-        key: Some("none"),
-        ..refusal("it is missing", &[Remove], &[], &[404])
-    },
-    Refusal {
-        from: Some("none"),
-        ..refusal("its source is missing", &[Move, Store], &[], &[404])
-    },
-    Refusal {
-        from: Some("none/"),
-        ..refusal("its source is missing", &[Move, Folder], &[], &[404])
-    },
-    Refusal {
-        key: Some(""),
-        ..refusal("the root", &[Folder], &[], &[400, 403, 404, 405, 409, 412])
-    },
-    Refusal {
-        key: Some("no/parent/x"),
-        ..refusal("no parent", &[MakeFolder], &[Move], &[409, 507])
-    },
-    Refusal {
-        spoil: Spoil::With(|request| request.target.push('x')),
-        ..refusal("there is no such upload", &[InParts], &[Store], &[404])
-    },
-    Refusal {
-        spoil: Spoil::With(|request| "PATCH".clone_into(&mut request.method)),
-        ..refusal(
-            "a method that is none",
-            &[Store, Body],
-            &[InParts],
-            &[400, 405],
-        )
-    },
-];
-
-const ROOM: &[Refusal] = &[
-    Refusal {
-        key: Some("quota/x"),
-        ..refusal("the quota is full", &[Store], &[], &[507])
-    },
-    Refusal {
-        key: Some("quota/x"),
-        ..refusal("the quota is full", &[MakeFolder], &[], &[409, 507])
-    },
-    Refusal {
-        len: Some(2 << 20),
-        ..refusal("more than the bound", &[Store, Body], &[], &[507])
-    },
-    Refusal {
-        spoil: Spoil::Cut,
-        ..refusal("its client leaves", &[Store, Body], &[InParts], &[])
-    },
-    Refusal {
-        spoil: Spoil::Cut,
-        key: Some("val"),
-        ..refusal("its client leaves", &[Conditional, Body], &[InParts], &[])
-    },
-];
-
-pub(super) const NO_RIGHT: &[&[Refusal]] = &[&[
-    refusal("nobody", &[], &[], &[401, 403]),
-    Refusal {
-        lines: super::OF_GUEST,
-        ..refusal("who may read alone", &[], &[], &[403, 404])
-    },
-    Refusal {
-        lines: "Authorization: Bearer dst_nobody-0123456789abcdef0123456789abcdef\r\n",
-        ..refusal("a token of nobody", &[], &[], &[401, 429])
-    },
-]];
-
-pub(super) const TOO_LARGE: &[&[Refusal]] = &[&[
-    refusal("--max-body", &[Store, Body], &[], &[413]),
-    Refusal {
-        key: Some("val"),
-        ..refusal("--max-body", &[Conditional, Body], &[], &[413])
-    },
-]];
-
-pub(super) const OTHER_HOST: &[&[Refusal]] = &[&[refusal("Host", &[], &[], &[421])]];
-
-pub(super) const READ_ONLY: &[&[Refusal]] =
-    &[&[refusal("--read-only", &[], &[Share, InParts], &[403, 405])]];
-
-pub(super) const FLOOR: &[&[Refusal]] = &[&[refusal("--min-free", &[Room], &[], &[507])]];
-
-pub(super) const COUNTING: &[&[Refusal]] = &[&[refusal("a count", &[Store], &[Later], &[503])]];

@@ -1,55 +1,98 @@
-//! Each verb of each door that changes something, a row each: how it is asked for, and what it is to be refused for.
+//! Each verb of each door that changes something, a row each: what it is to be refused for, and how it is asked for.
 
 use super::Ask;
 use crate::archives::tar;
 use crate::support::prelude::*;
 
-/// What a verb is, by which refusals choose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Is {
-    /// It stores a value under the key that is asked for.
-    Store,
-    /// It makes a folder of this name, or moves or copies one to it.
-    MakeFolder,
-    /// It removes the value or folder.
-    Remove,
-    /// It has a source, and a Destination.
-    Move,
-    /// The request has the bytes of the value in its body.
-    Body,
-    /// What arrives is kept for later: a body that breaks off may stay.
-    InParts,
-    /// Its name is looked at when its last part comes.
-    Later,
-    Form,
-    Archive,
-    /// Its names end with a slash.
-    Folder,
-    /// Preconditions of the value at the target of the request hold for it.
-    Conditional,
-    /// An announced length is known at the head.
-    Announced,
-    /// It needs room of the disk.
-    Room,
-    /// It changes nothing of the directory, whatever becomes of it.
-    Share,
-}
+/// What a verb is, by which refusals choose:
+///
+/// - `Store`: it stores a value under the key that is asked for.
+/// - `MakeFolder`: it makes a folder of this name, or moves or copies one to it.
+/// - `Remove`: it removes the value or folder.
+/// - `Move`: it has a source, and a Destination.
+/// - `Body`: the request has the bytes of the value in its body.
+/// - `InParts`: what arrives is kept for later: a body that breaks off may stay.
+/// - `Later`: its name is looked at when its last part comes.
+/// - `Folder`: its names end with a slash.
+/// - `Conditional`: preconditions of the value at the target of the request hold for it.
+/// - `Announced`: an announced length is known at the head.
+/// - `Room`: it needs room of the disk.
+/// - `Share`: it changes nothing of the directory, whatever becomes of it.
+///
+/// Behind it the key, or folder, that it names where a refusal does not choose another. A new verb joins by a row here
+/// and an arm of [`Verb::request`].
+const VERBS: &str = "
+PUT of a small value ; Store Body Conditional Announced Room ; new/x
+PUT of a large value ; Store Body Conditional Announced Room ; new/x
+PUT in chunks ; Store Body Conditional Room ; new/x
+PUT of a value that ends ; Store Body Conditional Announced Room ; new/x
+PUT that may go on later ; Store Body InParts Conditional Announced Room ; new/x
+the first part of an upload ; Store Body InParts Later Conditional Announced Room ; new/x
+a part of an upload ; InParts Body
+the last part of an upload ; InParts Body
+POST of a form ; Store Body Form Announced Room ; new/x
+PUT of an archive ; Store Body Archive Announced Room ; new/x
+DELETE of a value ; Remove Conditional ; val
+MOVE of a value ; Store Move Conditional ; new/x
+COPY of a value ; Store Move Conditional Room ; new/x
+MKCOL ; MakeFolder Folder Room ; src/x/
+DELETE of a folder ; Remove Folder ; dir/
+MOVE of a folder ; MakeFolder Folder Move ; new/
+POST for a link to share ; Share ; val
+COPY of a folder ; MakeFolder Folder Move Room ; new/
+";
 
 pub(super) struct Verb {
     pub(super) name: &'static str,
-    pub(super) is: &'static [Is],
-    /// The key, or folder, that it names where a refusal does not choose another.
+    pub(super) is: Vec<&'static str>,
     pub(super) key: &'static str,
-    pub(super) request: fn(&Ask<'_>) -> Request,
+}
+
+/// Each verb.
+pub(super) fn verbs() -> Vec<Verb> {
+    let verb = |[name, is, key]: [&'static str; 3]| Verb {
+        name,
+        is: words(is),
+        key,
+    };
+    table(VERBS).map(verb).collect()
 }
 
 impl Verb {
-    pub(super) fn is_all(&self, all: &[Is]) -> bool {
-        all.iter().all(|is| self.is.contains(is))
+    pub(super) fn is(&self, what: &str) -> bool {
+        self.is.contains(&what)
     }
 
-    pub(super) fn is_any(&self, any: &[Is]) -> bool {
-        any.iter().any(|is| self.is.contains(is))
+    pub(super) fn request(&self, ask: &Ask<'_>) -> Request {
+        match self.name {
+            "PUT of a small value" => put(ask, SMALL, ""),
+            "PUT of a large value" => put(ask, LARGE, ""),
+            "PUT in chunks" => Request {
+                is_chunked: true,
+                ..put(ask, LARGE, "")
+            },
+            "PUT of a value that ends" => put(ask, SMALL, "X-Delete-After: 600\r\n"),
+            "PUT that may go on later" => put(ask, LARGE, "Upload-Complete: ?1\r\n"),
+            "the first part of an upload" => first_part(ask),
+            "a part of an upload" => append(ask, false),
+            "the last part of an upload" => append(ask, true),
+            "POST of a form" => form(ask),
+            "PUT of an archive" => unpack(ask),
+            "DELETE of a value" => of_folder("DELETE", ask, ""),
+            "MOVE of a value" => from_to("MOVE", "src/v", ask, ""),
+            "COPY of a value" => from_to("COPY", "src/v", ask, ""),
+            "MKCOL" => of_folder("MKCOL", ask, ""),
+            "DELETE of a folder" => {
+                of_folder("DELETE", ask, ask.depth.unwrap_or("Depth: infinity\r\n"))
+            }
+            "MOVE of a folder" => from_to("MOVE", "src/", ask, ask.depth.unwrap_or("")),
+            "COPY of a folder" => from_to("COPY", "src/", ask, ask.depth.unwrap_or("")),
+            "POST for a link to share" => {
+                let target = format!("/{}?share=1h{}", ask.key, ask.query.replace('?', "&"));
+                Request::new("POST", target, ask.lines.to_owned())
+            }
+            name => panic!("{name} is not asked for"),
+        }
     }
 }
 
@@ -156,6 +199,13 @@ fn unpack(ask: &Ask<'_>) -> Request {
     Request::new("PUT", target, ask.lines.to_owned()).with(body)
 }
 
+fn first_part(ask: &Ask<'_>) -> Request {
+    let len = ask.len.unwrap_or(LARGE);
+    let lines = format!("Upload-Complete: ?0\r\nUpload-Length: {len}\r\n");
+    let len = Some(len / 2);
+    put(&Ask { len, ..*ask }, PART, &lines)
+}
+
 /// The bytes that each part of an upload has.
 pub(super) const PART: usize = 5_000;
 
@@ -167,139 +217,3 @@ fn append(ask: &Ask<'_>, is_last: bool) -> Request {
     let target = format!("{}{}", ask.upload, ask.query);
     Request::new("PATCH", target, kind + ask.lines).with(pattern(8, ask.len.unwrap_or(PART)))
 }
-
-/// Each verb. A new one joins by a row.
-pub(super) const VERBS: &[Verb] = {
-    use Is::{
-        Announced, Archive, Body, Conditional, Folder, Form, InParts, Later, MakeFolder, Move,
-        Remove, Room, Share, Store,
-    };
-    &[
-        Verb {
-            name: "PUT of a small value",
-            is: &[Store, Body, Conditional, Announced, Room],
-            key: "new/x",
-            request: |ask| put(ask, SMALL, ""),
-        },
-        Verb {
-            name: "PUT of a large value",
-            is: &[Store, Body, Conditional, Announced, Room],
-            key: "new/x",
-            request: |ask| put(ask, LARGE, ""),
-        },
-        Verb {
-            name: "PUT in chunks",
-            is: &[Store, Body, Conditional, Room],
-            key: "new/x",
-            request: |ask| Request {
-                is_chunked: true,
-                ..put(ask, LARGE, "")
-            },
-        },
-        Verb {
-            name: "PUT of a value that ends",
-            is: &[Store, Body, Conditional, Announced, Room],
-            key: "new/x",
-            request: |ask| put(ask, SMALL, "X-Delete-After: 600\r\n"),
-        },
-        Verb {
-            name: "PUT that may go on later",
-            is: &[Store, Body, InParts, Conditional, Announced, Room],
-            key: "new/x",
-            request: |ask| put(ask, LARGE, "Upload-Complete: ?1\r\n"),
-        },
-        Verb {
-            name: "the first part of an upload",
-            is: &[Store, Body, InParts, Later, Conditional, Announced, Room],
-            key: "new/x",
-            request: |ask| {
-                let len = ask.len.unwrap_or(LARGE);
-                let lines = format!("Upload-Complete: ?0\r\nUpload-Length: {len}\r\n");
-                put(
-                    &Ask {
-                        len: Some(len / 2),
-                        ..*ask
-                    },
-                    PART,
-                    &lines,
-                )
-            },
-        },
-        Verb {
-            name: "a part of an upload",
-            is: &[InParts, Body],
-            key: "",
-            request: |ask| append(ask, false),
-        },
-        Verb {
-            name: "the last part of an upload",
-            is: &[InParts, Body],
-            key: "",
-            request: |ask| append(ask, true),
-        },
-        Verb {
-            name: "POST of a form",
-            is: &[Store, Body, Form, Announced, Room],
-            key: "new/x",
-            request: form,
-        },
-        Verb {
-            name: "PUT of an archive",
-            is: &[Store, Body, Archive, Announced, Room],
-            key: "new/x",
-            request: unpack,
-        },
-        Verb {
-            name: "DELETE of a value",
-            is: &[Remove, Conditional],
-            key: "val",
-            request: |ask| of_folder("DELETE", ask, ""),
-        },
-        Verb {
-            name: "MOVE of a value",
-            is: &[Store, Move, Conditional],
-            key: "new/x",
-            request: |ask| from_to("MOVE", "src/v", ask, ""),
-        },
-        Verb {
-            name: "COPY of a value",
-            is: &[Store, Move, Conditional, Room],
-            key: "new/x",
-            request: |ask| from_to("COPY", "src/v", ask, ""),
-        },
-        Verb {
-            name: "MKCOL",
-            is: &[MakeFolder, Folder, Room],
-            key: "src/x/",
-            request: |ask| of_folder("MKCOL", ask, ""),
-        },
-        Verb {
-            name: "DELETE of a folder",
-            is: &[Remove, Folder],
-            key: "dir/",
-            request: |ask| of_folder("DELETE", ask, ask.depth.unwrap_or("Depth: infinity\r\n")),
-        },
-        Verb {
-            name: "MOVE of a folder",
-            is: &[MakeFolder, Folder, Move],
-            key: "new/",
-            request: |ask| from_to("MOVE", "src/", ask, ask.depth.unwrap_or("")),
-        },
-        Verb {
-            name: "POST for a link to share",
-            is: &[Share],
-            key: "val",
-            request: |ask| {
-                let query = ask.query.replace('?', "&");
-                let target = format!("/{}?share=1h{query}", ask.key);
-                Request::new("POST", target, ask.lines.to_owned())
-            },
-        },
-        Verb {
-            name: "COPY of a folder",
-            is: &[MakeFolder, Folder, Move, Room],
-            key: "new/",
-            request: |ask| from_to("COPY", "src/", ask, ask.depth.unwrap_or("")),
-        },
-    ]
-};

@@ -62,6 +62,25 @@ fn a_store_that_refuses_an_upload_under_way_is_heard() {
     }
 }
 
+/// A request on such a connection is sent again on another, a change too: it cannot have been made.
+#[test]
+fn no_client_sees_that_the_store_closes_its_idle_connections() {
+    let stub = Stub::start();
+    let server = serve_plainly(&stub.bucket, &["--threads", "1"]);
+    let idle = || Scrape::of(server.addr).count("data_server_store_connections_idle", &[]);
+    for n in 0..scaled(5, 50) {
+        for (method, expected) in [("PUT", 200), ("GET", 200), ("HEAD", 200), ("DELETE", 200)] {
+            server.store("kept", "v");
+            eventually("a connection waits", || idle() > 0);
+            let before = stub.asked_for(method, "key").len();
+            stub.hang_up();
+            let answer = send(&server, method, "key", "", b"value");
+            assert_eq!(answer.status, expected, "{method} {n}: {answer:?}");
+            assert!(stub.asked_for(method, "key").len() > before, "{method}");
+        }
+    }
+}
+
 #[test]
 fn a_slow_store_is_waited_for() {
     let stub = Stub::start();

@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::serve_plainly;
+use super::{send, serve, serve_plainly};
 use crate::support::prelude::*;
 use crate::support::s3::{Fault, Stub, hex};
 
@@ -52,6 +52,20 @@ fn the_connections_to_the_store_are_counted() {
     drop(waiting);
     let comes = || connections() == [0, 0];
     eventually("they are closed with their requests", comes);
+}
+
+/// The look that finds the version was made twice.
+#[test]
+fn a_conditional_delete_asks_the_store_twice() {
+    let stub = Stub::start();
+    let server = serve(&stub.bucket, &[]);
+    server.store("key", "value");
+    let same = format!("If-Match: {}\r\n", server.get("key").must("etag"));
+    let before = stub.asked().len();
+    assert_eq!(send(&server, "DELETE", "key", &same, b"").status, 200);
+    let asked = stub.asked().split_off(before);
+    let asked = asked.iter().filter(|asked| asked.key.contains("key"));
+    assert!(asked.map(|asked| &*asked.method).eq(["HEAD", "DELETE"]));
 }
 
 #[test]

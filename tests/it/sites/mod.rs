@@ -41,10 +41,8 @@ fn a_folder_is_opened_as_its_index() {
                 let at = format!("/{folder}{query}");
                 let index = ask(&mut raw, "GET", &format!("/{folder}index.html"), "", b"");
                 let got = ask(&mut raw, "GET", &at, lines, b"");
-                assert_eq!(
-                    (got.status, got.text()),
-                    (200, format!("index of {folder}"))
-                );
+                let found = (got.status, got.text());
+                assert_eq!(found, (200, format!("index of {folder}")));
                 // The address has a listing too.
                 let mut expected = headers(&index);
                 expected.remove(&("vary".to_owned(), "accept-encoding".to_owned()));
@@ -64,10 +62,8 @@ fn a_folder_is_opened_as_its_index() {
         for folder in ["docs/bare/", "docs/none/", "other/", ""] {
             let got = ask(&mut raw, "GET", &format!("/{folder}"), lines, b"");
             let (status, text) = (got.status, got.text());
-            assert!(
-                status == 200 && !text.contains("index of"),
-                "{folder}: {text}"
-            );
+            let is_right = status == 200 && !text.contains("index of");
+            assert!(is_right, "{folder}: {text}");
         }
     }
     // An index that is no text varies by nothing else.
@@ -153,13 +149,7 @@ fn the_name_of_a_folder_leads_to_its_index() {
 #[test]
 fn a_value_of_a_site_has_one_address_in_which_no_slash_is_encoded() {
     let server = serve(&["prefix = \"docs/\", scripts = true", "prefix = \"plain/\""]);
-    for key in [
-        "docs/index.html",
-        "docs/a/b.html",
-        "docs/a/b.html.gz",
-        "plain/x.svg",
-        "other/x",
-    ] {
+    for key in "docs/index.html docs/a/b.html docs/a/b.html.gz plain/x.svg other/x".split(' ') {
         server.store(key, "v");
     }
     let mut raw = server.connect();
@@ -180,11 +170,8 @@ fn a_value_of_a_site_has_one_address_in_which_no_slash_is_encoded() {
                 "Accept-Encoding: gzip\r\n",
             ] {
                 let got = ask(&mut raw, method, at, lines, b"");
-                assert_eq!(
-                    (got.status, got.header("location")),
-                    (302, Some(to)),
-                    "{at} {lines}"
-                );
+                let found = (got.status, got.header("location"));
+                assert_eq!(found, (302, Some(to)), "{at} {lines}");
             }
         }
         for (at, status) in [
@@ -204,13 +191,7 @@ fn sites_lie_in_sites_and_have_indexes_of_their_own() {
         "prefix = \"\", index = \"home\"",
         "prefix = \"a/b/\", index = \"start.htm\"",
     ]);
-    for key in [
-        "home",
-        "a/home",
-        "a/b/start.htm",
-        "a/b/home",
-        "a/b/c/start.htm",
-    ] {
+    for key in "home a/home a/b/start.htm a/b/home a/b/c/start.htm".split(' ') {
         server.store(key, key);
     }
     for (at, key) in [
@@ -299,10 +280,8 @@ fn without_a_table_there_is_no_site_and_with_compat_none_either() {
     let got = server.get("");
     assert!(!got.text().contains("the index"), "{}", got.text());
     let got = server.request("GET", "/index.html", "Accept-Encoding: br\r\n", b"");
-    assert_eq!(
-        (got.text(), got.header("vary")),
-        ("the index".to_owned(), None)
-    );
+    let found = (got.text(), got.header("vary"));
+    assert_eq!(found, ("the index".to_owned(), None));
     directory_only!("the mode of the C server");
     let server = TestServer::start(&["--compat", "--site", "prefix = \"\", scripts = true"]);
     server.store("index.html", "v");

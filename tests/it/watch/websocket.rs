@@ -242,7 +242,9 @@ fn framing_stays_strict_after_a_refused_or_ignored_upgrade() {
 #[test]
 fn a_drain_ends_feeds_without_delay_and_websockets_with_1001() {
     directory_only!("watching");
-    let mut server = start(&["--threads", "2", "--grace-period", "1h", "--min-rate", "0"]);
+    // Nothing but the drain itself ends a subscriber that does not read.
+    let args = "--threads 2 --grace-period 1h --min-rate 0 --body-timeout 0s";
+    let mut server = start(&words(args));
     let mut streams: Vec<_> = (0..4).map(|_| Events::open(&server, "", "")).collect();
     let sockets = (0..6).map(|_| Socket::open(&server, "?prefix=none"));
     let mut sockets: Vec<_> = sockets.collect();

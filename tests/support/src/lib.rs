@@ -19,6 +19,7 @@ pub mod prelude;
 mod proc;
 mod proxy;
 mod raw;
+mod reading;
 pub mod relay;
 mod report;
 mod resumable;
@@ -47,6 +48,7 @@ pub use mount::{Fuse, Immutable, Mount, Mounted, not_started, run, text};
 pub use proc::{Proc, unsent_of_nobody};
 pub use proxy::Proxy;
 pub use raw::{Raw, Response, chunked, get_head, in_chunks, put_head};
+pub use reading::{Cut, Protocol, Reading, Version};
 pub use report::{
     available, has_only_left_out, is_on_path, left_out, part_ended, say, tested, this_test, tool,
 };

@@ -110,6 +110,14 @@ impl Raw {
         self.fill()
     }
 
+    /// The bytes that come next, none at the end; fails where the connection is cut.
+    pub fn next_bytes(&mut self) -> io::Result<Vec<u8>> {
+        if self.unread.is_empty() {
+            self.fill()?;
+        }
+        Ok(std::mem::take(&mut self.unread))
+    }
+
     /// Ends its own side, or both, of a connection that may have ended.
     pub fn shut(&self, sides: Shutdown) {
         let _ = self.stream.socket.shutdown(sides);

@@ -462,16 +462,12 @@ mod tests {
             ("AWS_PROFILE", "none"),
         ];
         let found = find(&both).unwrap();
-        assert_eq!(
-            (id(&found).as_str(), &found.current().token),
-            ("from-env", &None)
-        );
+        assert_eq!(id(&found), "from-env");
+        assert_eq!(found.current().token, None);
         assert!(!format!("{found:?}").contains("hush"));
         let half = find(&both[..1]).unwrap_err();
-        assert_eq!(
-            half,
-            "no credentials: AWS_ACCESS_KEY_ID is set and AWS_SECRET_ACCESS_KEY is not"
-        );
+        let expected = "no credentials: AWS_ACCESS_KEY_ID is set and AWS_SECRET_ACCESS_KEY is not";
+        assert_eq!(half, expected);
     }
 
     #[test]
@@ -493,23 +489,17 @@ mod tests {
             ("AWS_CONFIG_FILE", path(&config)),
         ];
         let first = find(&files).unwrap();
-        assert_eq!(
-            (id(&first).as_str(), &first.current().token),
-            ("first", &None)
-        );
+        assert_eq!(id(&first), "first");
+        assert_eq!(first.current().token, None);
         let with = |name| find(&[&files[..], &[("AWS_PROFILE", name)]].concat());
         let other = with("other").unwrap();
-        assert_eq!(
-            (id(&other).as_str(), other.current().token.as_deref()),
-            ("second", Some("tk"))
-        );
+        assert_eq!(id(&other), "second");
+        assert_eq!(other.current().token.as_deref(), Some("tk"));
         let sso =
             "no credentials: the profile sso uses sso_session, which data-server does not know";
         assert_eq!(with("sso").unwrap_err(), sso);
-        assert_eq!(
-            with("none").unwrap_err(),
-            "no credentials: AWS_PROFILE is none, and no file has keys for it"
-        );
+        let expected = "no credentials: AWS_PROFILE is none, and no file has keys for it";
+        assert_eq!(with("none").unwrap_err(), expected);
         let home = TempDir::new().unwrap();
         fs::create_dir(home.path().join(".aws")).unwrap();
         fs::copy(&credentials, home.path().join(".aws/credentials")).unwrap();
@@ -533,10 +523,8 @@ mod tests {
             ("AWS_EC2_METADATA_DISABLED", "false"),
         ];
         let found = find(&instance).unwrap();
-        assert_eq!(
-            (id(&found).as_str(), found.current().token.as_deref()),
-            ("one", Some("t-one"))
-        );
+        assert_eq!(id(&found), "one");
+        assert_eq!(found.current().token.as_deref(), Some("t-one"));
         assert!(service.was_asked("x-aws-ec2-metadata-token: session"));
         // A renewal that fails changes nothing, and is tried again.
         service.answers(&role, "{}");
@@ -592,10 +580,8 @@ mod tests {
             ("AWS_ENDPOINT_URL_STS", &service.endpoint),
         ])
         .unwrap();
-        assert_eq!(
-            (id(&found).as_str(), found.current().token.as_deref()),
-            ("first", Some("st"))
-        );
+        assert_eq!(id(&found), "first");
+        assert_eq!(found.current().token.as_deref(), Some("st"));
         assert!(service.was_asked("WebIdentityToken=a%2Bb"));
         fs::write(&token, "later").unwrap();
         service.answers("POST /", &xml("second", HOUR));
@@ -640,21 +626,15 @@ mod tests {
 
     #[test]
     fn secrets_are_asked_for_in_the_clear_only_on_this_machine() {
-        for uri in [
-            "https://example.org/x",
-            "http://127.0.0.1:1/x",
-            "http://[::1]/",
-            "http://169.254.170.23/v1",
-        ] {
+        for uri in "https://example.org/x http://127.0.0.1:1/x http://[::1]/ \
+            http://169.254.170.23/v1"
+            .split(' ')
+        {
             assert!(is_trusted(uri), "{uri}");
         }
-        for uri in [
-            "http://example.org/",
-            "http://10.0.0.1/",
-            "http://127.0.0.1.example.org/",
-            "x",
-            "",
-        ] {
+        for uri in
+            "http://example.org/|http://10.0.0.1/|http://127.0.0.1.example.org/|x|".split('|')
+        {
             assert!(!is_trusted(uri), "{uri}");
         }
     }

@@ -352,11 +352,8 @@ mod tests {
         let a = |prefix, name| section(text, prefix, name).remove("a");
         assert_eq!(a("profile ", "default").as_deref(), Some("1"));
         assert_eq!(a("profile ", "x").as_deref(), Some("3"));
-        assert_eq!(
-            a("profile ", "y"),
-            None,
-            "without its prefix it is no profile"
-        );
+        let found = a("profile ", "y");
+        assert_eq!(found, None, "without its prefix it is no profile");
         assert_eq!(a("", "y").as_deref(), Some("4"));
         assert_eq!(section(text, "profile ", "x")["b"], "c=d");
         assert!(section(text, "profile ", "none").is_empty());

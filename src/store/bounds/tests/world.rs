@@ -198,10 +198,8 @@ impl World {
             let mut others = self.model.keys().filter(|other| **other != key);
             others.any(|other| other.starts_with(folder))
         });
-        assert_eq!(
-            self.account.keeps_folder(&Key::new(key).unwrap()),
-            keeps_folder
-        );
+        let found = self.account.keeps_folder(&Key::new(key).unwrap());
+        assert_eq!(found, keeps_folder);
         let _may_not_be_there = fs::remove_file(self.path.join(key));
         self.account.made(&self.dir, key, (None, looks), None);
         self.model.remove(key);
@@ -350,10 +348,8 @@ impl World {
             let prefix = &self.account.bounds[bound].prefix;
             let named = self.model.keys().filter_map(|key| prefix.scope(key));
             let named: BTreeSet<_> = named.collect();
-            assert!(
-                scopes.keys().map(|it| &**it).eq(named.iter().copied()),
-                "{scopes:?}"
-            );
+            let is_right = scopes.keys().map(|it| &**it).eq(named.iter().copied());
+            assert!(is_right, "{scopes:?}");
             for (name, scope) in scopes {
                 let total = self.total(bound, name, None);
                 assert_eq!(scope.total, total, "{prefix} {name} of {:?}", self.model);

@@ -99,10 +99,8 @@ fn a_resumable_upload_keeps_them() {
     let upload = Resumable::create(&mut raw, "k", &lines("t"), b"first ");
     assert_eq!(upload.append(&mut raw, 6, true, b"last").status, 200);
     let got = server.get("k");
-    assert_eq!(
-        (got.header(TAG), &got.body[..]),
-        (Some("t"), &b"first last"[..])
-    );
+    let found = (got.header(TAG), &got.body[..]);
+    assert_eq!(found, (Some("t"), &b"first last"[..]));
 }
 
 #[test]
@@ -139,12 +137,9 @@ fn what_cannot_be_kept_is_refused_before_the_body() {
 #[test]
 fn fields_of_the_server_and_of_connections_and_browsers_are_refused_at_the_start() {
     directory_only!("--compress");
-    let server = TestServer::start(&[
-        "--cors-origin",
-        "https://a.example",
-        "--compress",
-        "--server-timing",
-    ]);
+    let server = TestServer::start(&words(
+        "--cors-origin https://a.example --compress --server-timing",
+    ));
     server.store_as(
         "k.html",
         "Cache-Control: no-cache\r\nContent-Language: de\r\n",

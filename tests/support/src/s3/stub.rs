@@ -13,16 +13,20 @@ mod read;
 mod reply;
 
 use std::net::TcpListener;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
+use futures_util::future::{Either, select};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use self::objects::Objects;
 use super::{Bucket, Keys};
+use crate::eventually;
 use crate::http2::RUNTIME;
 
 /// What the store does in place of what it is asked.
@@ -125,6 +129,8 @@ impl Asked {
 pub struct Stub {
     pub bucket: Bucket,
     store: Arc<Store>,
+    /// Connections end when it changes, each once its request is answered.
+    hang_up: watch::Sender<()>,
     _serving: JoinSet<()>,
 }
 
@@ -187,13 +193,15 @@ impl Stub {
             state: Mutex::new(state),
         });
         let mut serving = JoinSet::new();
+        let hang_up = watch::Sender::new(());
         for (endpoint, listener) in listeners.into_iter().enumerate() {
-            let accepting = accept(listener, endpoint, Arc::clone(&store));
+            let accepting = accept(listener, endpoint, Arc::clone(&store), hang_up.subscribe());
             serving.spawn_on(accepting, RUNTIME.handle());
         }
         Self {
             bucket,
             store,
+            hang_up,
             _serving: serving,
         }
     }
@@ -232,6 +240,14 @@ impl Stub {
         objects.replace(key, Some(object));
     }
 
+    /// Closes its connections, which are idle, and returns once it has.
+    pub fn hang_up(&self) {
+        self.hang_up.send_replace(());
+        // Each connection has a receiver, and so has each endpoint.
+        let open = || self.hang_up.receiver_count() - self.bucket.endpoints.len();
+        eventually("the store has closed its connections", || open() == 0);
+    }
+
     /// No request fails any more.
     pub fn heal(&self) {
         self.store.state().faults.clear();
@@ -262,7 +278,12 @@ impl Stub {
 }
 
 /// Serves what comes to one of the endpoints; the connections end with it.
-async fn accept(listener: TcpListener, endpoint: usize, store: Arc<Store>) {
+async fn accept(
+    listener: TcpListener,
+    endpoint: usize,
+    store: Arc<Store>,
+    hang_up: watch::Receiver<()>,
+) {
     let set = listener.set_nonblocking(true);
     set.expect("a listener that does not block");
     let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
@@ -276,7 +297,16 @@ async fn accept(listener: TcpListener, endpoint: usize, store: Arc<Store>) {
         let answer = move |request| answer::answer(Arc::clone(&store), endpoint, request);
         let service = service_fn(answer);
         let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-        // A lost answer is an error of the service, and a client may hang up.
-        connections.spawn(async move { drop(connection.await) });
+        let mut hang_up = hang_up.clone();
+        hang_up.mark_unchanged();
+        connections.spawn(async move {
+            let mut connection = pin!(connection);
+            let asked = pin!(hang_up.changed());
+            // A lost answer is an error of the service, and a client may hang up.
+            if let Either::Right(_) = select(connection.as_mut(), asked).await {
+                connection.as_mut().graceful_shutdown();
+                let _ = connection.await;
+            }
+        });
     }
 }

@@ -19,9 +19,9 @@ use rustix::io::pread;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::frame_io::Output;
-use crate::http::{Body, Client, ConnectionState, Phase, Piece, Responding, Stream, known};
+use crate::http::{Body, Client, Ends, Exchange, Phase, Piece, Responding, Stream, known};
 use crate::net::connection_limit::Permit;
-use crate::net::connections::{Command, LINGER};
+use crate::net::connections::LINGER;
 use crate::net::reactor::Reactor;
 use crate::net::socket::cut_short;
 
@@ -48,13 +48,13 @@ fn later(response: Response<Body>) -> Stage {
 }
 
 /// A request on its stream.
-pub(super) struct Exchange {
+pub(super) struct Answering {
     pub(super) reactor: Rc<Reactor>,
     pub(super) client: Client,
     /// The index of the connection in its reactor's table.
     pub(super) connection: usize,
     pub(super) stream: Rc<Stream>,
-    pub(super) state: Rc<ConnectionState>,
+    pub(super) exchange: Rc<Exchange>,
     pub(super) output: Rc<Output>,
     /// The answer is a head alone.
     pub(super) is_head_alone: bool,
@@ -82,11 +82,11 @@ impl From<h2::Error> for Gone {
     }
 }
 
-impl Exchange {
+impl Answering {
     /// Sends a response that is in memory; says what is left to do if it is not, if the client does not take it, or if
     /// something of the request is left to receive.
     pub(super) fn try_send(&self, mut response: Response<Body>) -> Option<Stage> {
-        let may_send_on = self.state.left_unread() && !self.stream.is_received();
+        let may_send_on = self.exchange.left_unread() && !self.stream.is_received();
         if may_send_on || !self.output.has_room() {
             return Some(later(response));
         }
@@ -116,30 +116,18 @@ impl Exchange {
         }
         // The record of the request ends with its body.
         drop(body);
-        self.state.flushed();
+        self.exchange.flushed();
         None
     }
 
     /// Answers the request, and ends the stream.
     pub(super) async fn run(self, stage: Stage) {
-        let commands = self
-            .reactor
-            .connections
-            .add(&self.state, Some(self.connection));
+        let connections = &self.reactor.connections;
+        let _entered = connections.add(&self.exchange, Some(self.connection));
         let mut serving = pin!(self.serve(stage));
         poll_fn(|cx| {
-            let is_cut = match commands.next(cx) {
-                Some(Command::TooSlow(limit)) => {
-                    self.reactor.exceeds(limit, self.client);
-                    !self.state.give_up_body()
-                }
-                // A response without an end ends.
-                Some(Command::Finish | Command::Last) => {
-                    self.state.drain();
-                    false
-                }
-                command => command == Some(Command::Abandon),
-            };
+            self.exchange.register(cx);
+            let is_cut = self.reactor.gives_up(&self.exchange, self.client);
             if !is_cut && serving.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
             }
@@ -154,9 +142,9 @@ impl Exchange {
 
     /// True when a drain gives it up: a subscriber that does not read, and can go on where it was when it comes back.
     fn should_abort(&self) -> bool {
-        self.state.is_draining()
-            && self.state.phase() == Phase::Watching
-            && self.state.progress.writing.get()
+        self.exchange.connection().ends() != Ends::Open
+            && self.exchange.phase() == Phase::Watching
+            && self.exchange.progress.writing.get()
     }
 
     async fn serve(&self, stage: Stage) {
@@ -168,9 +156,9 @@ impl Exchange {
             Stage::Begun(mut sending, all, _body) => self.send_piece(&mut sending, all, true).await,
         };
         if sent.is_err() {
-            self.state.lose_client();
+            self.exchange.lose_client();
         }
-        self.state.flushed();
+        self.exchange.flushed();
         self.drop_unread().await;
     }
 
@@ -179,10 +167,10 @@ impl Exchange {
         let response = &self.stream.response;
         let is_reset = |cx: &mut Context<'_>| response.borrow_mut().poll_reset(cx).is_ready();
         poll_fn(|cx| {
-            if !self.state.has_lost_client() && is_reset(cx) {
-                self.state.lose_client();
+            if !self.exchange.has_lost_client() && is_reset(cx) {
+                self.exchange.lose_client();
             }
-            if self.state.has_lost_client() && self.state.is_for_client_alone() {
+            if self.exchange.has_lost_client() && self.exchange.is_for_client_alone() {
                 return Poll::Ready(Err(Gone));
             }
             let responding = Pin::new(&mut responding).poll(cx);
@@ -206,7 +194,7 @@ impl Exchange {
             return Ok(());
         }
         // The first byte of the response has left; the connection counts the others.
-        self.state.record.sent(0, true);
+        self.exchange.record.sent(0, true);
         while let Some(piece) = poll_fn(|cx| match sending.poll_reset(cx) {
             Poll::Ready(_) => Poll::Ready(Err(Gone)),
             Poll::Pending => body.poll_piece(cx).map(Ok),
@@ -223,7 +211,7 @@ impl Exchange {
                 return Ok(());
             }
             // Wakes an endless body for its next piece.
-            self.state.flushed();
+            self.exchange.flushed();
         }
         Ok(sending.send_data(Bytes::new(), true)?)
     }
@@ -231,7 +219,7 @@ impl Exchange {
     /// Takes the place of a stream that watches, if it does: the connection's own, or one of another connection, for a
     /// watcher costs others as much over HTTP/2 as over HTTP/1. Without a place the client may try again.
     fn watch(&self) -> Result<Option<Place>, Gone> {
-        if self.state.phase() != Phase::Watching {
+        if self.exchange.phase() != Phase::Watching {
             return Ok(None);
         }
         // It holds no file, and may last for hours: others have the place that it had.
@@ -276,7 +264,7 @@ impl Exchange {
 
     /// Counts bytes that are handed to the protocol.
     fn hand_over(&self, bytes: usize) {
-        self.state.progress.count(bytes);
+        self.exchange.progress.count(bytes);
         self.output.queue(bytes);
     }
 
@@ -288,7 +276,7 @@ impl Exchange {
         wanted: usize,
         cx: &mut Context<'_>,
     ) -> Poll<Result<usize, Gone>> {
-        let progress = &self.state.progress;
+        let progress = &self.exchange.progress;
         progress.writing.set(false);
         if sending.poll_reset(cx).is_ready() || !ready!(self.output.poll_room(cx)) {
             return Poll::Ready(Err(Gone));
@@ -308,7 +296,7 @@ impl Exchange {
     /// A client that has its response may still be sending. It is read for a while, for some clients see a response
     /// only when they are done with the request; then it is asked to stop (RFC 9113, section 8.1).
     async fn drop_unread(&self) {
-        if self.state.has_lost_client() || self.stream.is_received() {
+        if self.exchange.has_lost_client() || self.stream.is_received() {
             return;
         }
         let mut dropped = 0;
