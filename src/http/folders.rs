@@ -15,14 +15,14 @@ use crate::http::head::path::{check_depth, path_of};
 use crate::http::refusal::common::NO_SUCH_FOLDER;
 use crate::http::refusal::kind::Kind;
 use crate::http::refusal::{Done, Refusal, Work};
+use crate::http::request::{RequestContext, Service};
 use crate::http::response::{JSON, Reply, empty, unstored};
-use crate::http::service::context::{RequestContext, Service};
-use crate::http::service::operation::{FolderMove, MoveRequest};
 use crate::http::service_config::ServiceConfig;
-use crate::http::sites::siblings::value_of;
 use crate::http::values::content_names::are_alike;
 use crate::http::values::moves::perform::relocate;
+use crate::http::values::moves::{FolderMove, MoveRequest};
 use crate::http::values::moves::{KEPT, OTHER_RULES, TAKEN};
+use crate::http::values::siblings::value_of;
 use crate::store::{
     Error, Key, ListedValue, Preconditions, Purpose, StagingQuota, Stays, ValuesBelow,
     WriteCondition,
@@ -149,7 +149,7 @@ pub async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<
     let (store, reactor) = (&service.store, service.reactor);
     let mut below = ValuesBelow::of(&asked.from);
     let mut values = 0;
-    let mut plan = store.plan_copies(&asked.to).await?;
+    let mut plan = store.plan_copies();
     while let Some(found) = store.next_values(reactor, &mut below).await? {
         values += found.values.len() as u64;
         for (key, value) in &found.values {
@@ -258,17 +258,17 @@ fn some_at_once<'l>(
     service: &Service,
     asked: &FolderMove,
 ) -> Vec<&'l Listed> {
-    let (store, sites) = (&service.store, &service.config.sites);
+    let (store, config) = (&service.store, &service.config);
     let mut left = store.quota().map_or(0, StagingQuota::most_at_once);
     let (mut some, mut waiting) = (Vec::new(), 0);
     let mut before: Vec<Key<'_>> = Vec::new();
     while some.len() < COPIED_AT_ONCE
         && let Some((key, value)) = rest.get(waiting)
     {
-        if !sites.is_empty()
+        if !config.sites.is_empty()
             && let Ok(to) = asked.to(key.as_str())
         {
-            let waits = value_of(&to, sites).is_some_and(|value| before.contains(&value));
+            let waits = value_of(&to, config).is_some_and(|value| before.contains(&value));
             before.push(to);
             if waits {
                 waiting += 1;

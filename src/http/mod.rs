@@ -1,9 +1,10 @@
 //! The protocol: from a request to a response. Opens no file, starts no thread, holds no socket.
 //!
 //! A folder for each feature has its fields, request, work and response: `values`, `uploads`, `forms`, `listing`,
-//! `archives`, `watch`, and `admin`, the server's own pages. `ui` is the page for browsers.
+//! `archives`, `share`, `watch`, and `admin`, the server's own pages. `ui` is the page for browsers.
 //!
-//! - `service`: the path of every request; `head` and `body`: its parts; `auth`: authentication and authorization.
+//! - `service`: the path of every request; `request`: what features need of it; `head` and `body`: its parts; `piece`:
+//!   what bodies are sent in; `auth`: authentication and authorization.
 //! - `response`: what a feature answers with; `refusal`: why it does not; `audit`: what the audit log is told.
 //! - `exchange`: the state of a connection, and the record of the request under way.
 
@@ -22,9 +23,11 @@ mod head;
 mod listing;
 mod piece;
 mod refusal;
+mod request;
 mod response;
 mod service;
 mod service_config;
+mod share;
 mod sites;
 mod ui;
 mod uploads;
@@ -51,7 +54,7 @@ pub use head::syntax::{FramingError, MAX_HEAD};
 pub use head::unread::OptionalFields;
 pub use piece::{Piece, Region, is_hole};
 pub use service::parse::explained::Explained;
-pub use service::{Responding, Service, ServiceBuilder, Upgrade, known};
+pub use service::{Dispatcher, Responding, ServiceBuilder, Upgrade, known};
 pub use service_config::{RequestLogs, Routes, ServiceConfig, UploadLimits};
 pub use sites::{INDEX, Site, Sites};
 pub use values::conditional;

@@ -1,10 +1,10 @@
-//! The service of a reactor, one for all its connections: from a request to its response.
+//! The dispatcher of a reactor, one for all its connections: from a request to its response.
 //!
-//! Every request, of HTTP/1 and HTTP/2, goes through [`Service::call`]: authenticate, parse, perform, respond. A
+//! Every request, of HTTP/1 and HTTP/2, goes through [`Dispatcher::call`]: authenticate, parse, perform, respond. A
 //! rejection and a value in the cache have their response at once, all else is performed by [`execute::perform`].
 //! Decides no status and reads no header.
 
-pub mod context;
+pub mod answer;
 pub mod execute;
 mod needs;
 pub mod operation;
@@ -39,10 +39,10 @@ use crate::http::head::framing::accept_fields;
 use crate::http::head::syntax::FramingError;
 use crate::http::head::unread::OptionalFields;
 use crate::http::refusal::Refusal;
+use crate::http::request::{RequestContext, ResponseContext, Service, attach};
 use crate::http::response::Reply;
-use crate::http::service::context::{Answer, RequestContext, attach};
 use crate::http::service::execute::perform;
-use crate::http::service::operation::{Operation, ResponseContext};
+use crate::http::service::operation::Operation;
 use crate::http::service::parse::RequestHead;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::get::found;
@@ -51,7 +51,7 @@ use crate::http::watch::{Session, Subscribers, subscribe};
 use crate::log::Throttle;
 use crate::store::{Found, Store};
 
-pub use context::Service;
+pub use answer::Answer;
 
 /// The most memory for the directories of zips while they are made, in bytes.
 const MAX_DIRECTORIES: usize = 64 << 20;
@@ -71,22 +71,36 @@ pub struct ServiceBuilder {
 }
 
 impl ServiceBuilder {
-    /// The service, for the thread that this is called on.
-    pub fn build(self) -> Service {
+    /// The dispatcher, for the thread that this is called on.
+    pub fn build(self) -> Dispatcher {
         let changes = self.store.changes().map(Arc::clone);
-        Service {
+        let shared = Service {
             store: self.store,
             reactor: self.reactor,
             config: self.config,
-            admin: self.admin,
             ids: IdGenerator::default(),
             throttle: Throttle::default(),
             directories: Arc::new(Semaphore::new(MAX_DIRECTORIES)),
             guard: self.access.clone().map(Guard),
+        };
+        Dispatcher {
+            shared: Rc::new(shared),
+            admin: self.admin,
             subscribers: changes.map(|changes| Rc::new(Subscribers::new(changes, self.access))),
             encoder: Encoder::default(),
         }
     }
+}
+
+/// The way of requests to the features of one reactor.
+pub struct Dispatcher {
+    /// What each request is performed with.
+    pub(crate) shared: Rc<Service>,
+    admin: Arc<Admin>,
+    /// `None` where the store has no feed of changes.
+    subscribers: Option<Rc<Subscribers>>,
+    /// The encoder of heads that a connection sends itself.
+    pub encoder: Encoder,
 }
 
 /// The response to a request, or the work on it.
@@ -103,14 +117,14 @@ pub type Upgrade = Cell<Option<Box<Session>>>;
 /// The reply to a request that is known at once, or the operation that is left to perform.
 type Started = Result<Result<Reply, Refusal>, Operation<'static>>;
 
-impl Service {
+impl Dispatcher {
     /// The fields of requests that this configuration reads, and others do not.
     pub fn optional_fields(&self) -> OptionalFields {
         let ServiceConfig {
             logs,
             trusted_proxies,
             ..
-        } = &self.config;
+        } = &self.shared.config;
         OptionalFields {
             of_client: logs.have_client_fields(),
             of_trace: logs.access,
@@ -126,7 +140,8 @@ impl Service {
         request: Request<RequestBody>,
         upgrade: Option<&Rc<Upgrade>>,
     ) -> Responding {
-        let trusted = &self.config.trusted_proxies;
+        let service = &self.shared;
+        let trusted = &service.config.trusted_proxies;
         if !trusted.is_empty()
             && let Some(peer) = trusted.client(client.peer, request.headers())
         {
@@ -138,21 +153,22 @@ impl Service {
         let mut context = ResponseContext::default();
         let begun = catch_panic(|| {
             failpoint::reach("answer", head.uri.path());
-            let request = RequestHead::new(&head, &body, client, &self.config);
+            let request = RequestHead::new(&head, &body, client, &service.config);
             context = request.response_context();
             let proven = &exchange.connection().proven;
-            let principal = match request.identify(self.guard.as_ref(), proven, &context) {
+            let principal = match request.identify(service.guard.as_ref(), proven, &context) {
                 Ok(Identified::Unchecked(unchecked)) => return Err(unchecked),
                 Ok(Identified::Known(principal)) => Ok(principal),
                 Err(refusal) => Err(refusal),
             };
-            Ok(self.begin(&request, principal, exchange, &mut context))
+            Ok(begin(service, &request, principal, exchange, &mut context))
         });
         let begun = match begun {
             Ok(Ok(begun)) => Ok(begun),
             Ok(Err(unchecked)) => {
-                let (service, upgrade) = (Rc::clone(self), upgrade.cloned());
+                let (dispatcher, upgrade) = (Rc::clone(self), upgrade.cloned());
                 return Either::Right(Box::pin(async move {
+                    let service = &dispatcher.shared;
                     let (proven, compute) =
                         (&guard.exchange.connection().proven, service.store.compute());
                     let principal = match &service.guard {
@@ -162,11 +178,11 @@ impl Service {
                     let begun = catch_panic(|| {
                         let request = RequestHead::new(&head, &body, client, &service.config);
                         let principal = principal.map(Some);
-                        service.begin(&request, principal, &guard.exchange, &mut context)
+                        begin(service, &request, principal, &guard.exchange, &mut context)
                     });
                     let upgrade = upgrade.as_ref();
                     let responding =
-                        service.answer(&head, client, begun, body, guard, context, upgrade);
+                        dispatcher.answer(&head, client, begun, body, guard, context, upgrade);
                     drop(head);
                     responding.await
                 }));
@@ -174,42 +190,6 @@ impl Service {
             Err(panicked) => Err(panicked),
         };
         self.answer(&head, client, begun, body, guard, context, upgrade)
-    }
-
-    /// Begins with the request of an authenticated client: parses it, and has a value in the cache at once.
-    fn begin(
-        &self,
-        request: &RequestHead<'_>,
-        principal: Result<Option<Rc<Principal>>, Refusal>,
-        exchange: &Exchange,
-        context: &mut ResponseContext,
-    ) -> Started {
-        let (config, common) = (&self.config, &request.common);
-        let understood = principal.and_then(|principal| request.operation_for(principal, context));
-        if config.logs.any() || config.server_timing || common.has_request_id {
-            let principal = context.principal.as_deref();
-            let entry = self.log_entry(Some(request.head), request.client, principal);
-            exchange.record.set_entry(entry);
-        }
-        if common.wants_close {
-            exchange.close_after_response();
-        }
-        let operation = match understood {
-            Err(refusal) => return Ok(Err(refusal)),
-            Ok(operation) => operation,
-        };
-        if let Operation::Get { key, options, .. } = &operation {
-            exchange.record.begin_store();
-            let options = options.as_deref();
-            if options.is_none_or(|options| options.digest.is_none())
-                && let Some(value) = self.store.get_cached(key, exchange.counters())
-            {
-                let value = RepresentedValue::new(Found::File(value), key, &self.config);
-                let found = found(self, value, options);
-                return Ok(found.map(answered));
-            }
-        }
-        Err(operation.into_owned())
     }
 
     /// The response to a request that has `begun`.
@@ -224,10 +204,10 @@ impl Service {
         context: ResponseContext,
         upgrade: Option<&Rc<Upgrade>>,
     ) -> Responding {
-        let exchange = &guard.exchange;
+        let (service, exchange) = (&self.shared, &guard.exchange);
         let begun = begun.unwrap_or_else(|_| {
             let (method, path) = (&head.method, head.uri.path());
-            Ok(Err(self.panicked(
+            Ok(Err(service.panicked(
                 exchange,
                 client,
                 method,
@@ -239,12 +219,12 @@ impl Service {
             Ok(outcome) => {
                 leave_unread(exchange, &body);
                 failpoint::reach("respond", head.uri.path());
-                let mut response = self.conclude(outcome, &context, exchange, client.peer, None);
+                let mut response = service.conclude(outcome, &context, exchange, client.peer, None);
                 if head.method == Method::HEAD || response.body_mut().is_resident() {
                     attach(&mut response, guard);
                     return known(response);
                 }
-                let service = Rc::clone(self);
+                let service = Rc::clone(service);
                 return Either::Right(Box::pin(async move {
                     service.finish(response, &context, guard).await
                 }));
@@ -254,7 +234,7 @@ impl Service {
         let operation = match (operation, &self.subscribers) {
             (Operation::Watch(request), Some(subscribers)) => {
                 leave_unread(exchange, &body);
-                let (response, session) = subscribe(self, subscribers, request, &context, guard);
+                let (response, session) = subscribe(service, subscribers, request, &context, guard);
                 if let Some(upgrade) = upgrade {
                     upgrade.set(session);
                 }
@@ -263,7 +243,7 @@ impl Service {
             (operation, _) => operation,
         };
         let request = RequestContext {
-            service: Rc::clone(self),
+            service: Rc::clone(service),
             guard,
             client,
             context,
@@ -271,7 +251,12 @@ impl Service {
             path: head.uri.path().into(),
             size: content_length(&head.headers),
         };
-        Either::Right(Box::pin(perform(request, operation, body)))
+        Either::Right(Box::pin(perform(
+            request,
+            operation,
+            body,
+            Arc::clone(&self.admin),
+        )))
     }
 
     /// The response to an invalid or late head, which `received` begins with.
@@ -282,19 +267,55 @@ impl Service {
         why: FramingError,
         received: &[u8],
     ) -> Response<Body> {
-        let guard = RequestGuard::new(exchange, &Method::CONNECT);
-        if self.config.logs.any() {
-            let entry = self.log_entry(None, client, None);
+        let (service, guard) = (&self.shared, RequestGuard::new(exchange, &Method::CONNECT));
+        if service.config.logs.any() {
+            let entry = service.log_entry(None, client, None);
             exchange.record.set_entry(entry);
         }
         exchange.leave_unread();
         let mut context = ResponseContext::default();
         context.errors.problem = prefers_problem(&accept_fields(received));
         let refused = Err(why.into());
-        let mut response = self.render(refused, &context);
+        let mut response = service.render(refused, &context);
         attach(&mut response, guard);
         response
     }
+}
+
+/// Begins with the request of an authenticated client: parses it, and has a value in the cache at once.
+fn begin(
+    service: &Service,
+    request: &RequestHead<'_>,
+    principal: Result<Option<Rc<Principal>>, Refusal>,
+    exchange: &Exchange,
+    context: &mut ResponseContext,
+) -> Started {
+    let (config, common) = (&service.config, &request.common);
+    let understood = principal.and_then(|principal| request.operation_for(principal, context));
+    if config.logs.any() || config.server_timing || common.has_request_id {
+        let principal = context.principal.as_deref();
+        let entry = service.log_entry(Some(request.head), request.client, principal);
+        exchange.record.set_entry(entry);
+    }
+    if common.wants_close {
+        exchange.close_after_response();
+    }
+    let operation = match understood {
+        Err(refusal) => return Ok(Err(refusal)),
+        Ok(operation) => operation,
+    };
+    if let Operation::Get { key, options, .. } = &operation {
+        exchange.record.begin_store();
+        let options = options.as_deref();
+        if options.is_none_or(|options| options.digest.is_none())
+            && let Some(value) = service.store.get_cached(key, exchange.counters())
+        {
+            let value = RepresentedValue::new(Found::File(value), key, &service.config);
+            let found = found(service, value, options);
+            return Ok(found.map(answered));
+        }
+    }
+    Err(operation.into_owned())
 }
 
 /// Has the connection close where a body is left unread: only [`perform`] reads one.

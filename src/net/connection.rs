@@ -43,7 +43,7 @@ pub(super) async fn serve(
         tracing::debug!(%peer, %error, "connection broken");
         let message = "certificate of a client refused";
         if let Some(why) = refused_certificate(&error)
-            && let Some(left_out) = reactor.service.throttle.pass(message)
+            && let Some(left_out) = reactor.service.shared.throttle.pass(message)
         {
             tracing::warn!(%peer, error = %why, left_out, "{message}");
         }

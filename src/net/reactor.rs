@@ -18,7 +18,9 @@ use super::connection_limit::ConnectionLimit;
 use super::connections::{Connections, Entered, Limits};
 use super::socket::{Socket, TlsSession};
 use super::tls::Tls;
-use crate::http::{Client, Ends, Exceeded, Exchange, MAX_HEAD, Service, ServiceBuilder, Upgrade};
+use crate::http::{
+    Client, Dispatcher, Ends, Exceeded, Exchange, MAX_HEAD, ServiceBuilder, Upgrade,
+};
 use crate::metrics::{ReactorCounters, TimeLimit};
 
 /// The connections of a reactor that keep hyper and its buffers, of 16 KiB each, between requests; further ones give
@@ -58,7 +60,7 @@ pub struct ReactorConfig {
 
 /// A reactor.
 pub(super) struct Reactor {
-    pub(super) service: Rc<Service>,
+    pub(super) service: Rc<Dispatcher>,
     /// The settings of hyper, the same for all connections.
     pub(super) protocol: http1::Builder,
     pub(super) http2_clear: bool,
@@ -129,7 +131,7 @@ impl Reactor {
         self.counters.time_limits[limit as usize].add(1);
         let option = TimeLimit::NAMES[limit as usize];
         let message = "a client was too slow";
-        if let Some(left_out) = self.service.throttle.pass(message) {
+        if let Some(left_out) = self.service.shared.throttle.pass(message) {
             tracing::info!(peer = %client.peer, limit = option, left_out, "{message}");
         }
     }

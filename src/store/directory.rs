@@ -10,6 +10,8 @@ mod expire;
 mod folders;
 mod keeper;
 pub mod open;
+#[cfg(test)]
+mod tests;
 
 use std::fs::File;
 use std::sync::Arc;
@@ -254,8 +256,8 @@ impl Directory {
             let change = if upload.is_journaled() || writing.writer.durability == Durability::Os {
                 Change::Put(upload.into_value())
             } else {
-                let room = || writing.room(&key);
-                Change::Put(Box::pin(secured(upload.into_value(), &writing.writer, room)).await?)
+                let (value, room) = (upload.into_value(), writing.room(&key));
+                Change::Put(Box::pin(secured(value, &writing.writer, room)).await?)
             };
             let published = writing.publisher.change(key.clone(), change, condition);
             let published = published.await;

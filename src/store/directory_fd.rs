@@ -22,7 +22,7 @@ use super::may_end::MayEnd;
 use super::unserved::Unserved;
 use super::value_file::{FileStamp, Opened, ValueFile};
 use crate::transfer::BlockingPool;
-use crate::value::{self, Error, Key, Meta, Version, is_directory, is_regular};
+use crate::value::{Error, Key, Meta, Version, is_directory, is_regular};
 
 const CONFINED: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
@@ -208,13 +208,6 @@ pub fn kind(stat: &Stat) -> NameKind {
     }
 }
 
-/// The time at which the file system last changed the name or the bytes of `name` in `folder`, in nanoseconds since
-/// 1970. No program can set it.
-pub fn changed(folder: impl AsFd, name: &str) -> Result<i64, Errno> {
-    let changed = value::changed(&stat(folder, name)?);
-    Ok(i64::try_from(changed).unwrap_or(i64::MAX))
-}
-
 /// The times that a file with this version gets. Both are set: bindfs, and other programs of FUSE, report success for
 /// one alone and set none.
 pub fn times(version: Version) -> Timestamps {
@@ -317,18 +310,20 @@ impl ValuesDir {
 
     /// Removes the folder `path`, from which a value has gone, and then those above it, as long as they are empty and
     /// were made for a value. It is `folder`, where that is open.
-    pub fn leave_folders(&self, mut path: &str, folder: Option<&Folder<'_>>) {
-        let may_go = |path: &str| match self.folder(path) {
+    pub fn leave_folders(&self, path: &str, folder: Option<&Folder<'_>>) {
+        let may_go = || match self.folder(path) {
             Ok(folder) => is_implicit(folder),
             Err(errno) => errno == Errno::NOENT,
         };
-        let mut goes = folder.map_or_else(|| may_go(path), is_implicit);
-        while goes
-            && !path.is_empty()
-            && matches!(self.remove_folder(path), Ok(()) | Err(Errno::NOENT))
-        {
-            path = split(path).0;
-            goes = may_go(path);
+        if path.is_empty() || !folder.map_or_else(may_go, is_implicit) {
+            return;
+        }
+        let (above, name) = split(path);
+        let folder = self.folder(above);
+        let remove = |folder| remove_folder(folder, name);
+        let removed = folder.as_ref().map_err(|errno| *errno).and_then(remove);
+        if matches!(removed, Ok(()) | Err(Errno::NOENT)) {
+            self.leave_folders(above, folder.as_ref().ok());
         }
     }
 
@@ -349,8 +344,7 @@ impl ValuesDir {
     /// Removes the folder `path`, if it is empty.
     pub fn remove_folder(&self, path: &str) -> Result<(), Errno> {
         let (above, name) = split(path);
-        let above = self.folder(above)?;
-        retry_on_intr(|| rustix::fs::unlinkat(&above, name, AtFlags::REMOVEDIR))
+        remove_folder(&self.folder(above)?, name)
     }
 
     /// Why no folder `path` can be: the first level that is no directory, in words.
@@ -369,6 +363,10 @@ impl ValuesDir {
         let (level, what) = other.unwrap_or((path, "no directory"));
         Error::Occupied(format!("{level:?} is {what}, so nothing lies below it"))
     }
+}
+
+fn remove_folder(folder: impl AsFd, name: &str) -> Result<(), Errno> {
+    retry_on_intr(|| rustix::fs::unlinkat(&folder, name, AtFlags::REMOVEDIR))
 }
 
 /// The path of the folder that `path` lies in, and its name there.

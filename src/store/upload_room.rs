@@ -61,7 +61,7 @@ impl UploadRoom {
                     let Some(publisher) = self.publisher.upgrade() else {
                         return false;
                     };
-                    publisher.evict(victims).await;
+                    publisher.evict(victims, || true).await;
                     is_made = true;
                 }
                 Ok(Some(Choice::Wait)) => tokio::time::sleep(SOON).await,

@@ -145,21 +145,17 @@ impl WriteContext {
         Ok(())
     }
 
-    /// Puts a value and its version on the disk. A sync that failed is final: the kernel has forgotten what it could
-    /// not write, and a second try would prove nothing. Blocks.
-    pub fn sync_value(&self, file: &TempFile) -> Result<(), Error> {
-        // Not fdatasync: the version is metadata.
-        self.sync(&*file.file)
-            .map_err(Error::unsynced("sync the value"))
-    }
-
     /// Syncs the names in these folders, lower folders first. The folders above are among them, so the removal of a
     /// folder is synced too. A path of a value stands for its file. Blocks.
     pub fn sync_names(&self, folders: &BTreeSet<Box<str>>) -> Result<(), Errno> {
         for path in folders.iter().rev() {
             let folder = match self.dir().folder(path) {
                 Err(Errno::NOTDIR) => {
-                    self.sync_file(path)?;
+                    if let Ok(key) = Key::new(&**path)
+                        && let Some(file) = self.dir().open(&key, Blocking::Allowed)?
+                    {
+                        self.sync(&file.fd)?;
+                    }
                     continue;
                 }
                 Err(errno) if is_no_folder(errno) => continue,
@@ -178,15 +174,6 @@ impl WriteContext {
         let folders = folder_and_above(key.folder()).map(Box::from).collect();
         let synced = self.sync(file).and_then(|()| self.sync_names(&folders));
         synced.map_err(Error::errno_while("sync the value"))
-    }
-
-    /// Syncs the file of the value at `path`, if there is one. Blocks.
-    fn sync_file(&self, path: &str) -> Result<(), Errno> {
-        let Ok(key) = Key::new(path) else {
-            return Ok(());
-        };
-        let opened = self.dir().open(&key, Blocking::Allowed)?;
-        opened.map_or(Ok(()), |opened| self.sync(&opened.fd))
     }
 
     /// Has the kernel write all files of the file system that the values lie on. Blocks.

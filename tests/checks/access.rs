@@ -7,8 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use form_urlencoded::Serializer;
 
 use crate::access::{Right, parse};
-use crate::http::auth::credentials::{self, BadLink, Credentials, SignedLink, credentials};
+use crate::http::auth::credentials::{self, Credentials, SignedLink, credentials};
 use crate::http::head::query::QueryFields;
+use crate::http::refusal::Refusal;
 
 /// A file that is refused is told with its line; of one that counts, each right has a rule, and each rule gives its
 /// rights.
@@ -73,7 +74,7 @@ pub fn authorization(data: &[u8]) {
     assert!(credentials(&again) == Some(claimed));
 }
 
-fn signed_link(query: &str) -> Option<Result<SignedLink, BadLink>> {
+fn signed_link(query: &str) -> Option<Result<SignedLink, Refusal>> {
     credentials::signed_link(&QueryFields::of(Some(query)))
 }
 

@@ -47,32 +47,20 @@ impl ArchiveFormat {
     }
 }
 
-/// The reason that an archive is not made, or not understood.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadArchive {
-    #[error(
-        "only a tar is unpacked, no zip and none that is compressed: send it as it is, with archive=tar"
-    )]
-    Coding,
-    #[error("an archive is stored without {0}: for that, store each value with PUT")]
-    Field(&'static str),
-    #[error("bad tar: {0}")]
-    Tar(&'static str),
-    #[error("it is {0}, and only plain files are stored")]
-    Kind(&'static str),
-}
-
-const BAD_ARCHIVE: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-archive");
+pub const BAD_ARCHIVE: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-archive");
 const COMPRESSED: &Kind = &Kind::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content-coding");
 
-impl From<BadArchive> for Refusal {
-    fn from(why: BadArchive) -> Self {
-        let kind = match why {
-            BadArchive::Coding => COMPRESSED,
-            BadArchive::Field(_) | BadArchive::Tar(_) | BadArchive::Kind(_) => BAD_ARCHIVE,
-        };
-        kind.because(why.to_string())
-    }
+/// The refusal of what is no tar.
+pub const NO_TAR: Refusal = Refusal::new(
+    COMPRESSED,
+    "only a tar is unpacked, no zip and none that is compressed: send it as it is, with archive=tar",
+);
+
+/// The refusal of a field that would have to be ignored.
+pub fn takes_no(field: &str) -> Refusal {
+    BAD_ARCHIVE.because(format!(
+        "an archive is stored without {field}: for that, store each value with PUT"
+    ))
 }
 
 /// A request for an archive of the values below a folder.
@@ -157,36 +145,32 @@ pub struct UnpackRequest {
 impl UnpackRequest {
     /// The request with these `headers`. A field that the server would have to ignore, though it says something of the
     /// values, is refused.
-    pub fn of(
-        format: ArchiveFormat,
-        folder: String,
-        headers: &HeaderMap,
-    ) -> Result<Self, BadArchive> {
+    pub fn of(format: ArchiveFormat, folder: String, headers: &HeaderMap) -> Result<Self, Refusal> {
         let is_identity = |it: &HeaderValue| it.as_bytes().eq_ignore_ascii_case(b"identity");
         let mut codings = headers.get_all(CONTENT_ENCODING).iter();
         if format != ArchiveFormat::Tar || !codings.all(is_identity) {
-            return Err(BadArchive::Coding);
+            return Err(NO_TAR);
         }
         check_digests(headers)?;
         if headers.contains_key(CONTENT_RANGE) {
-            return Err(BadArchive::Field("Content-Range"));
+            return Err(takes_no("Content-Range"));
         }
         if end(headers) != Ok(None) {
-            return Err(BadArchive::Field("an end"));
+            return Err(takes_no("an end"));
         }
         let given = preconditions_of_write(headers);
         let only_new = given.is_some();
         if given.is_some_and(|it| !matches!(it.exact(), Some(WriteCondition::Create))) {
-            return Err(BadArchive::Field("conditions but If-None-Match: *"));
+            return Err(takes_no("conditions but If-None-Match: *"));
         }
         Ok(Self { folder, only_new })
     }
 }
 
 /// Refuses digests in the fields of an archive, or in its trailers.
-fn check_digests(fields: &HeaderMap) -> Result<(), BadArchive> {
+fn check_digests(fields: &HeaderMap) -> Result<(), Refusal> {
     let is_none = Digests::of(fields) == Ok(Digests::default()) && !are_announced(fields);
-    is_none.then_some(()).ok_or(BadArchive::Field("digests"))
+    is_none.then_some(()).ok_or_else(|| takes_no("digests"))
 }
 
 /// Adds the headers of an archive of this folder: it is saved under the folder's name (RFC 6266).

@@ -27,8 +27,8 @@ use crate::http::body::{Content, Pieces};
 use crate::http::piece::Piece;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{NO_SUCH_FOLDER, NO_SUCH_KEY};
+use crate::http::request::{RequestContext, Service};
 use crate::http::response::{Reply, plain};
-use crate::http::service::context::{RequestContext, Service};
 use crate::http::values::representation::validators;
 use crate::store::{CONTENDED, Error, IN_MEMORY, Key, Page, Purpose, TRIES, ValuesBelow, second};
 

@@ -8,7 +8,7 @@
 use bytes::{Bytes, BytesMut};
 use tar::{Builder, EntryType, Header};
 
-use crate::http::archives::BadArchive;
+use crate::http::archives::{BAD_ARCHIVE, NO_TAR};
 use crate::http::forms::perform::Frames;
 use crate::http::head::syntax::number;
 use crate::http::refusal::Refusal;
@@ -39,8 +39,8 @@ const COMPRESSED: [&[u8]; 5] = [
 
 const SPARSE: &str = "a sparse file (tar without --sparse packs all of its bytes)";
 
-const MALFORMED: BadArchive = BadArchive::Tar("a header is malformed");
-const CUT_OFF: BadArchive = BadArchive::Tar("it ends before its end mark");
+const MALFORMED: Refusal = Refusal::new(BAD_ARCHIVE, "bad tar: a header is malformed");
+const CUT_OFF: Refusal = Refusal::new(BAD_ARCHIVE, "bad tar: it ends before its end mark");
 
 /// Appends the header of a member, whose bytes follow.
 pub fn begin(out: &mut BytesMut, mut name: &str, mut len: u64, modified: u64) {
@@ -202,7 +202,8 @@ impl<'b, F: Frames> TarReader<'b, F> {
             if is_zero(block) {
                 while let Some(data) = self.take(u64::MAX).await? {
                     if !is_zero(&data) {
-                        return Err(BadArchive::Tar("it goes on behind its end mark").into());
+                        let why = "bad tar: it goes on behind its end mark";
+                        return Err(BAD_ARCHIVE.because(why));
                     }
                 }
                 return Ok(None);
@@ -215,24 +216,25 @@ impl<'b, F: Frames> TarReader<'b, F> {
             }
         }
         let why = if COMPRESSED.iter().any(|magic| blocks.starts_with(magic)) {
-            BadArchive::Coding
+            NO_TAR
         } else if block.len() < BLOCK {
             CUT_OFF
         } else {
-            BadArchive::Tar("a header does not have its sum")
+            BAD_ARCHIVE.because("bad tar: a header does not have its sum")
         };
-        Err(why.into())
+        Err(why)
     }
 
     /// All of the records, or of the name, of this length.
     async fn text(&mut self, len: u64) -> Result<Vec<u8>, Refusal> {
         if len > MAX_RECORDS {
-            return Err(BadArchive::Tar("the attributes of a member are too long").into());
+            let why = "bad tar: the attributes of a member are too long";
+            return Err(BAD_ARCHIVE.because(why));
         }
         self.padding = padding(len);
         let text = self.bytes(len).await?;
         let is_whole = text.len() as u64 == len;
-        Ok(is_whole.then_some(text).ok_or(CUT_OFF)?)
+        is_whole.then_some(text).ok_or(CUT_OFF)
     }
 
     /// The next `len` bytes, or those that are left of the body.

@@ -16,15 +16,14 @@ use hyper::StatusCode;
 use serde::Serialize;
 
 use crate::http::archives::tar::{Member, TarReader};
-use crate::http::archives::{BadArchive, UnpackRequest, check_digests};
+use crate::http::archives::{BAD_ARCHIVE, UnpackRequest, check_digests};
 use crate::http::body::request::Received;
 use crate::http::refusal::common::{PRECONDITION, too_large};
 use crate::http::refusal::{Done, Refusal, Work};
+use crate::http::request::RequestContext;
 use crate::http::response::{JSON, Reply, unstored};
-use crate::http::service::context::RequestContext;
-use crate::http::service::operation::PutOptions;
-use crate::http::sites::siblings::value_of;
-use crate::http::values::put::receive_part;
+use crate::http::values::put::{PutOptions, receive_part};
+use crate::http::values::siblings::value_of;
 use crate::store::bounds::Together;
 use crate::store::{BadKey, Key, MAX_LEN, Preconditions, Published, StagingQuota, Store};
 
@@ -121,7 +120,7 @@ impl Unpacking<'_> {
         }
         let trailers = tar.body.trailers.as_ref();
         let checked = trailers.map_or(Ok(()), check_digests);
-        checked.map_err(|why| (None, why.into()))
+        checked.map_err(|why| (None, why))
     }
 
     /// Receives a member, and begins to publish it.
@@ -133,7 +132,9 @@ impl Unpacking<'_> {
     ) -> Result<(), Refusal> {
         let request = self.request;
         if let Some(kind) = member.other {
-            return Err(BadArchive::Kind(kind).into());
+            return Err(
+                BAD_ARCHIVE.because(format!("it is {kind}, and only plain files are stored"))
+            );
         }
         let key = Key::new(key.to_owned())?;
         let (len, limit) = (member.len, request.service.config.limits.max_body);
@@ -144,7 +145,7 @@ impl Unpacking<'_> {
             account.may_join(&mut self.together, key.as_str(), len)?;
         }
         // Of two members with one name, the later one stays. A sibling counts only if it is later than its value.
-        let value = value_of(&key, &request.service.config.sites);
+        let value = value_of(&key, &request.service.config);
         let waits = |before: &Key<'_>| self.keys.contains(before);
         let before = match *request.service.store {
             _ if waits(&key) || value.as_ref().is_some_and(waits) => 0,

@@ -1,14 +1,12 @@
 //! Authorization: whether the client of a request has the rights that it [needs](Need). The [`Principal`] decides.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
-use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, StatusCode};
 
-use crate::access::{Access, Evidence, Existing, LinkKind, Policy, Right, Subject};
+use crate::access::{Existing, LinkKind, Policy, Right};
 use crate::http::admin::Page;
-use crate::http::auth::credentials::{AuthMethod, Principal};
+use crate::http::auth::credentials::{AuthMethod, Principal, proven_subject, unauthenticated};
 use crate::http::auth::need::Need;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::{Flag, Kind};
@@ -16,8 +14,6 @@ use crate::http::service_config::Routes;
 use crate::metrics::AuthResult;
 use crate::store;
 
-const UNAUTHENTICATED: &Kind =
-    &Kind::new(StatusCode::UNAUTHORIZED, "unauthenticated").flags(&[Flag::Audited]);
 const NOT_ALLOWED: &Kind = &Kind::new(StatusCode::FORBIDDEN, "not-allowed").flags(&[Flag::Audited]);
 const EXISTS: &Kind = &Kind::new(StatusCode::CONFLICT, "exists").flags(&[Flag::Audited]);
 const EXISTS_412: &Kind =
@@ -37,37 +33,10 @@ pub fn link_kind(method: &Method) -> Option<LinkKind> {
     }
 }
 
-/// The subject that `evidence` proves now; `None` where it proves none.
-pub fn proven_subject<'p>(
-    policy: &'p Policy,
-    evidence: &Evidence,
-    by: AuthMethod,
-) -> Option<&'p Arc<Subject>> {
-    // A certificate of an expired subject is no failure: its client is anonymous.
-    let otherwise = (by == AuthMethod::Certificate).then_some(&policy.anonymous);
-    policy.prove(evidence, SystemTime::now()).or(otherwise)
-}
-
 /// The refusal of a client without this right.
 pub fn not_allowed(right: Right) -> Refusal {
     let right = right.name();
     NOT_ALLOWED.because(format!("not allowed: this needs the right to {right} here"))
-}
-
-/// The refusal of a client that has to authenticate, counted as `result`.
-pub fn unauthenticated(access: &Access, result: AuthResult) -> Refusal {
-    access.count(result);
-    let policy = access.policy();
-    let mut refusal = UNAUTHENTICATED
-        .because("authentication required: send a valid token, or name and password");
-    // The schemes (RFC 9110, section 11.6.1). The realm is printable, and holds no quote.
-    for (scheme, rest) in [("Basic", ", charset=\"UTF-8\""), ("Bearer", "")] {
-        let challenge = format!("{scheme} realm=\"{}\"{rest}", policy.realm);
-        if let Ok(challenge) = HeaderValue::try_from(challenge) {
-            refusal = refusal.with(WWW_AUTHENTICATE, challenge);
-        }
-    }
-    refusal
 }
 
 impl Principal {

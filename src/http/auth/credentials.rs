@@ -20,9 +20,11 @@ use base64::Engine as _;
 use base64::engine::GeneralPurpose;
 use base64::engine::general_purpose::GeneralPurposeConfig;
 use form_urlencoded::byte_serialize;
+use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 
-use crate::access::{Access, Evidence, Source, Subject};
+use crate::access::{Access, Evidence, Policy, Source, Subject};
 use crate::http::head::query::QueryFields;
+use crate::metrics::AuthResult;
 use crate::store::now;
 
 /// The most of a name or a password, in bytes. Hashing a longer one takes time that its sender does not pay.
@@ -115,28 +117,16 @@ impl SignedLink {
     }
 }
 
-/// The reason that a link is refused for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadLink {
-    #[error("this link has expired")]
-    Expired,
-    #[error("this link is not valid")]
-    Invalid,
-}
-
+const UNAUTHENTICATED: &Kind =
+    &Kind::new(StatusCode::UNAUTHORIZED, "unauthenticated").flags(&[Flag::Audited]);
 const BAD_LINK: &Kind = &Kind::new(StatusCode::FORBIDDEN, "bad-link").flags(&[Flag::Audited]);
 
-impl From<BadLink> for Refusal {
-    fn from(why: BadLink) -> Self {
-        BAD_LINK.because(why.to_string())
-    }
-}
+pub const EXPIRED: Refusal = Refusal::new(BAD_LINK, "this link has expired");
+pub const INVALID: Refusal = Refusal::new(BAD_LINK, "this link is not valid");
 
 /// The signed link in `query`; `None` where it is none.
-pub fn signed_link(query: &QueryFields<'_>) -> Option<Result<SignedLink, BadLink>> {
-    query
-        .has("signature")
-        .then(|| read(query).ok_or(BadLink::Invalid))
+pub fn signed_link(query: &QueryFields<'_>) -> Option<Result<SignedLink, Refusal>> {
+    query.has("signature").then(|| read(query).ok_or(INVALID))
 }
 
 fn read(query: &QueryFields<'_>) -> Option<SignedLink> {
@@ -202,6 +192,33 @@ impl Principal {
             (_, Evidence::Nothing) => "nothing",
         }
     }
+}
+
+/// The subject that `evidence` proves now; `None` where it proves none.
+pub fn proven_subject<'p>(
+    policy: &'p Policy,
+    evidence: &Evidence,
+    by: AuthMethod,
+) -> Option<&'p Arc<Subject>> {
+    // A certificate of an expired subject is no failure: its client is anonymous.
+    let otherwise = (by == AuthMethod::Certificate).then_some(&policy.anonymous);
+    policy.prove(evidence, SystemTime::now()).or(otherwise)
+}
+
+/// The refusal of a client that has to authenticate, counted as `result`.
+pub fn unauthenticated(access: &Access, result: AuthResult) -> Refusal {
+    access.count(result);
+    let policy = access.policy();
+    let mut refusal = UNAUTHENTICATED
+        .because("authentication required: send a valid token, or name and password");
+    // The schemes (RFC 9110, section 11.6.1). The realm is printable, and holds no quote.
+    for (scheme, rest) in [("Basic", ", charset=\"UTF-8\""), ("Bearer", "")] {
+        let challenge = format!("{scheme} realm=\"{}\"{rest}", policy.realm);
+        if let Ok(challenge) = HeaderValue::try_from(challenge) {
+            refusal = refusal.with(WWW_AUTHENTICATE, challenge);
+        }
+    }
+    refusal
 }
 
 /// The field Authorization of a client, if it has one, to be held against the policy of a generation.
@@ -365,7 +382,7 @@ mod tests {
             expires=-1&by=a&signature=s expires=1&by=a&max=&signature=s \
             expires=99999999999999999999&by=a&signature=s".split(' ') {
             let seen = signed_link(Some(bad)).unwrap().err();
-            assert_eq!(seen, Some(BadLink::Invalid), "{bad}");
+            assert_eq!(seen, Some(INVALID), "{bad}");
         }
     }
 }

@@ -7,8 +7,6 @@
 pub mod authorize;
 pub mod credentials;
 pub mod need;
-pub mod share;
-pub mod sign;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,10 +16,9 @@ use hyper::StatusCode;
 use hyper::header::{AUTHORIZATION, HeaderMap, RETRY_AFTER};
 
 use crate::access::{Access, CheckError, Evidence, LinkKind, LinkTerms, Policy, Source, Subject};
-use crate::http::auth::authorize::{proven_subject, unauthenticated};
 use crate::http::auth::credentials::{
-    AuthCache, AuthMethod, BadLink, Credentials, NameAndPassword, Presented, Principal, SignedLink,
-    credentials,
+    AuthCache, AuthMethod, Credentials, EXPIRED, INVALID, NameAndPassword, Presented, Principal,
+    SignedLink, credentials, proven_subject, unauthenticated,
 };
 use crate::http::head::client::Client;
 use crate::http::head::names::AuthorizationFields;
@@ -137,10 +134,10 @@ impl Guard {
     /// Authenticates a client by a signed link to `key`.
     pub fn authenticate_link(
         &self,
-        link: Result<SignedLink, BadLink>,
+        link: Result<SignedLink, Refusal>,
         kind: LinkKind,
         key: &str,
-    ) -> Result<Rc<Principal>, BadLink> {
+    ) -> Result<Rc<Principal>, Refusal> {
         let (policy, now) = (self.0.policy(), SystemTime::now());
         let followed = link.and_then(|link| {
             let terms = LinkTerms {
@@ -150,9 +147,9 @@ impl Guard {
                 max: link.max,
             };
             let subject = policy.by_link(&link.by, &terms, &link.signature, now);
-            let subject = subject.ok_or(BadLink::Invalid)?;
+            let subject = subject.ok_or(INVALID)?;
             if second(now) >= link.expires {
-                return Err(BadLink::Expired);
+                return Err(EXPIRED);
             }
             let by = AuthMethod::Link { max: link.max };
             Ok(self.principal(Arc::new(subject), by, Evidence::Nothing))

@@ -7,6 +7,8 @@
 
 pub mod perform;
 
+use std::fmt::Display;
+
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::Kind;
 use hyper::StatusCode;
@@ -33,53 +35,24 @@ const MAX_TEXT: usize = MAX_LEN + 1;
 /// The most files of one form: the answer names them all.
 const MAX_FILES: usize = 1000;
 
-/// Why a form is not understood.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadForm {
-    #[error("a part is malformed, or the form ends before its last delimiter")]
-    Malformed,
-    #[error("the head of a part is too long")]
-    HeadTooLong,
-    #[error("a part needs a Content-Disposition of form-data with a name, in UTF-8")]
-    Disposition,
-    #[error("the server does not decode {0} of a part: send its bytes as they are")]
-    Coding(HeaderName),
-    #[error("the server does not know {0} of a part")]
-    UnknownHeader(HeaderName),
-    #[error("the server checks no digest of a form: store each file with PUT to have it checked")]
-    Digest,
-    #[error("the files of a form have no end: store each file with PUT to give it one")]
-    End,
-    #[error("there is no field of the name {0:?}, but folder, replace and file")]
-    UnknownField(String),
-    #[error("the field {0} comes twice")]
-    Twice(&'static str),
-    #[error("the field {0} comes after a file; it belongs before the first")]
-    Late(&'static str),
-    #[error("the field {0} is too long, or not UTF-8")]
-    Text(&'static str),
-    #[error("the field replace is not one of 1, on, true, 0, off, false")]
-    Replace,
-    #[error("a file needs a file name")]
-    NoFileName,
-    #[error("no file was chosen")]
-    NoFileChosen,
-    #[error("there is no file in the form")]
-    NoFile,
-    #[error("there are more than {MAX_FILES} files in the form")]
-    TooManyFiles,
-}
-
 const BAD_FORM: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-form");
 pub const NO_FORM: Refusal = Refusal::new(
     &Kind::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "no-form"),
     "an upload is a form: multipart/form-data, with a boundary of at most 70 bytes",
 );
 
-impl From<BadForm> for Refusal {
-    fn from(why: BadForm) -> Self {
-        BAD_FORM.because(format!("bad form: {why}"))
-    }
+const MALFORMED: &str = "a part is malformed, or the form ends before its last delimiter";
+const DIGEST: &str =
+    "the server checks no digest of a form: store each file with PUT to have it checked";
+const END: &str = "the files of a form have no end: store each file with PUT to give it one";
+
+/// The refusal of a form that is not understood.
+fn bad_form(why: impl Display) -> Refusal {
+    BAD_FORM.because(format!("bad form: {why}"))
+}
+
+fn bad_text(name: &str) -> Refusal {
+    bad_form(format_args!("the field {name} is too long, or not UTF-8"))
 }
 
 /// The head of a form.
@@ -94,13 +67,13 @@ pub struct FormRequest {
 
 impl FormRequest {
     /// The form of a request with this `head`; `None` where that is of no form.
-    pub fn of(head: &Parts, wants_page: bool) -> Result<Option<Self>, BadForm> {
+    pub fn of(head: &Parts, wants_page: bool) -> Result<Option<Self>, Refusal> {
         check_digests(&head.headers)?;
         if are_announced(&head.headers) {
-            return Err(BadForm::Digest);
+            return Err(bad_form(DIGEST));
         }
         if end(&head.headers) != Ok(None) {
-            return Err(BadForm::End);
+            return Err(bad_form(END));
         }
         let media_type = head.headers.get(CONTENT_TYPE);
         let media_type = media_type.and_then(|value| value.to_str().ok());
@@ -115,9 +88,9 @@ impl FormRequest {
 }
 
 /// Refuses digests in the fields of a form, or in its trailers.
-pub fn check_digests(fields: &HeaderMap) -> Result<(), BadForm> {
+pub fn check_digests(fields: &HeaderMap) -> Result<(), Refusal> {
     let is_none = Digests::of(fields) == Ok(Digests::default());
-    is_none.then_some(()).ok_or(BadForm::Digest)
+    is_none.then_some(()).ok_or_else(|| bad_form(DIGEST))
 }
 
 /// A part of a form, without its data.
@@ -129,7 +102,7 @@ pub struct FormPart {
 
 impl FormPart {
     /// The part with these `headers`. Fields that are not of its content are ignored (RFC 7578, section 4.8).
-    fn of(headers: &HeaderMap) -> Result<Self, BadForm> {
+    fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
         for (name, value) in headers {
             check_header(name, value.as_bytes())?;
         }
@@ -138,7 +111,9 @@ impl FormPart {
         let media_type = headers.get(CONTENT_TYPE);
         let media_type = media_type.and_then(|value| media::check(value.as_bytes()));
         Ok(Self {
-            disposition: disposition.ok_or(BadForm::Disposition)?,
+            disposition: disposition.ok_or_else(|| {
+                bad_form("a part needs a Content-Disposition of form-data with a name, in UTF-8")
+            })?,
             // Browsers say so of a file whose type they do not know.
             media_type: media_type
                 .filter(|it| !it.eq_ignore_ascii_case(media::UNKNOWN))
@@ -148,7 +123,7 @@ impl FormPart {
 }
 
 /// Refuses a header that says something else of the content than its name and its type.
-fn check_header(name: &HeaderName, value: &[u8]) -> Result<(), BadForm> {
+fn check_header(name: &HeaderName, value: &[u8]) -> Result<(), Refusal> {
     let is_one_of = |codings: &[&str]| {
         let is_value = |coding: &&str| value.trim_ascii().eq_ignore_ascii_case(coding.as_bytes());
         codings.iter().any(is_value)
@@ -158,11 +133,13 @@ fn check_header(name: &HeaderName, value: &[u8]) -> Result<(), BadForm> {
         // The coding of a part for transports that do not take all bytes (RFC 2045, section 6).
         "content-transfer-encoding" if is_one_of(&["7bit", "8bit", "binary"]) => Ok(()),
         "content-encoding" if is_one_of(&["identity"]) => Ok(()),
-        "content-transfer-encoding" | "content-encoding" => Err(BadForm::Coding(name.clone())),
-        DELETE_AFTER | DELETE_AT => Err(BadForm::End),
-        other if other == REPR_DIGEST || other.starts_with("content-") => {
-            Err(BadForm::UnknownHeader(name.clone()))
-        }
+        "content-transfer-encoding" | "content-encoding" => Err(bad_form(format_args!(
+            "the server does not decode {name} of a part: send its bytes as they are"
+        ))),
+        DELETE_AFTER | DELETE_AT => Err(bad_form(END)),
+        other if other == REPR_DIGEST || other.starts_with("content-") => Err(bad_form(
+            format_args!("the server does not know {name} of a part"),
+        )),
         _ => Ok(()),
     }
 }
@@ -307,33 +284,42 @@ impl FormState {
     }
 
     /// The role of the next part.
-    pub fn role(&mut self, part: Disposition, media_type: Option<&str>) -> Result<Role, BadForm> {
+    pub fn role(&mut self, part: Disposition, media_type: Option<&str>) -> Result<Role, Refusal> {
         let (name, is_there) = match &*part.name {
             "folder" => ("folder", self.folder.is_some()),
             "replace" => ("replace", self.replace.is_some()),
             "file" => return self.file(part.file_name).map(Role::File),
-            _ => return Err(BadForm::UnknownField(part.name)),
+            _ => {
+                return Err(bad_form(format_args!(
+                    "there is no field of the name {:?}, but folder, replace and file",
+                    part.name
+                )));
+            }
         };
         if is_there {
-            return Err(BadForm::Twice(name));
+            return Err(bad_form(format_args!("the field {name} comes twice")));
         }
         if self.files > 0 {
-            return Err(BadForm::Late(name));
+            return Err(bad_form(format_args!(
+                "the field {name} comes after a file; it belongs before the first"
+            )));
         }
         if !is_utf8(media_type) {
-            return Err(BadForm::Text(name));
+            return Err(bad_text(name));
         }
         Ok(Role::Text(name))
     }
 
-    fn file(&mut self, name: Option<String>) -> Result<String, BadForm> {
-        let name = name.ok_or(BadForm::NoFileName)?;
+    fn file(&mut self, name: Option<String>) -> Result<String, Refusal> {
+        let name = name.ok_or_else(|| bad_form("a file needs a file name"))?;
         if name.is_empty() {
-            return Err(BadForm::NoFileChosen);
+            return Err(bad_form("no file was chosen"));
         }
         self.files += 1;
         if self.files > MAX_FILES {
-            return Err(BadForm::TooManyFiles);
+            return Err(bad_form(format_args!(
+                "there are more than {MAX_FILES} files in the form"
+            )));
         }
         Ok(name)
     }
@@ -344,8 +330,8 @@ impl FormState {
     }
 
     /// Sets the field `name` to this text.
-    pub fn set(&mut self, name: &'static str, text: Vec<u8>) -> Result<(), BadForm> {
-        let text = String::from_utf8(text).map_err(|_| BadForm::Text(name))?;
+    pub fn set(&mut self, name: &'static str, text: Vec<u8>) -> Result<(), Refusal> {
+        let text = String::from_utf8(text).map_err(|_| bad_text(name))?;
         if name == "folder" {
             let is_open = !text.is_empty() && !text.ends_with('/');
             self.folder = Some(if is_open { text + "/" } else { text });
@@ -354,14 +340,19 @@ impl FormState {
         self.replace = Some(match &*text {
             "1" | "on" | "true" => true,
             "" | "0" | "off" | "false" => false,
-            _ => return Err(BadForm::Replace),
+            _ => {
+                return Err(bad_form(
+                    "the field replace is not one of 1, on, true, 0, off, false",
+                ));
+            }
         });
         Ok(())
     }
 
     /// Refuses a form that has ended without a file.
-    pub fn end(&self) -> Result<(), BadForm> {
-        (self.files > 0).then_some(()).ok_or(BadForm::NoFile)
+    pub fn end(&self) -> Result<(), Refusal> {
+        let has_file = (self.files > 0).then_some(());
+        has_file.ok_or_else(|| bad_form("there is no file in the form"))
     }
 }
 
@@ -463,7 +454,8 @@ mod tests {
             assert_eq!(form.key("x"), Ok(Key::new(key).unwrap()));
             assert!(!form.replaces() && form.end().is_ok());
             let late = form.role(part("replace", None), None);
-            assert_eq!(late, Err(BadForm::Late("replace")));
+            let why = "the field replace comes after a file; it belongs before the first";
+            assert_eq!(late, Err(bad_form(why)));
         }
         let mut form = FormState::default();
         form.set("folder", "a//".into()).unwrap();
@@ -495,8 +487,12 @@ mod tests {
             let found = FormPart::of(&headers).map(drop);
             let expected = match why {
                 "" => Ok(()),
-                "Coding" => Err(BadForm::Coding(HeaderName::from_static(name))),
-                _ => Err(BadForm::UnknownHeader(HeaderName::from_static(name))),
+                "Coding" => Err(bad_form(format!(
+                    "the server does not decode {name} of a part: send its bytes as they are"
+                ))),
+                _ => Err(bad_form(format!(
+                    "the server does not know {name} of a part"
+                ))),
             };
             assert_eq!(found, expected, "{line}");
         }
@@ -519,28 +515,36 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_refused() {
         let mut form = FormState::default();
-        assert_eq!(form.end(), Err(BadForm::NoFile));
+        assert_eq!(form.end(), Err(bad_form("there is no file in the form")));
         for (name, file_name, why) in [
-            ("file", None, BadForm::NoFileName),
-            ("file", Some(""), BadForm::NoFileChosen),
-            ("x", Some("a"), BadForm::UnknownField("x".into())),
+            ("file", None, "a file needs a file name"),
+            ("file", Some(""), "no file was chosen"),
+            (
+                "x",
+                Some("a"),
+                "there is no field of the name \"x\", but folder, replace and file",
+            ),
         ] {
-            assert_eq!(form.role(part(name, file_name), None), Err(why));
+            assert_eq!(form.role(part(name, file_name), None), Err(bad_form(why)));
         }
         for text in ["on", "1", "true", "", "off"] {
             let replaces = !matches!(text, "" | "off");
             assert_eq!(form.set("replace", text.into()), Ok(()));
             assert_eq!(form.replaces(), replaces);
         }
-        assert_eq!(form.set("replace", "maybe".into()), Err(BadForm::Replace));
-        assert_eq!(form.set("folder", vec![0xff]), Err(BadForm::Text("folder")));
+        let why = "the field replace is not one of 1, on, true, 0, off, false";
+        assert_eq!(form.set("replace", "maybe".into()), Err(bad_form(why)));
+        assert_eq!(form.set("folder", vec![0xff]), Err(bad_text("folder")));
         let again = form.role(part("replace", None), None);
-        assert_eq!(again, Err(BadForm::Twice("replace")));
+        assert_eq!(again, Err(bad_form("the field replace comes twice")));
         for at in 0..MAX_FILES {
             assert!(form.role(part("file", Some(&at.to_string())), None).is_ok());
         }
         let more = form.role(part("file", Some("more")), None);
-        assert_eq!(more, Err(BadForm::TooManyFiles));
+        assert_eq!(
+            more,
+            Err(bad_form("there are more than 1000 files in the form"))
+        );
     }
 
     proptest! {

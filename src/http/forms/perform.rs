@@ -20,15 +20,15 @@ use multer::{Field, Multipart};
 use crate::http::audit::AuditEvent;
 use crate::http::body::request::Received;
 use crate::http::forms::{
-    BadForm, FormPart, FormRequest, FormState, MAX_TEXT, Role, StoredFile, check_digests, json,
+    FormPart, FormRequest, FormState, MALFORMED, MAX_TEXT, Role, StoredFile, bad_form, bad_text,
+    check_digests, json,
 };
 use crate::http::head::path::path_of;
 use crate::http::head::syntax::{encoded, put};
 use crate::http::refusal::{Done, Refusal, Work};
+use crate::http::request::RequestContext;
 use crate::http::response::{JSON, Reply, empty, unstored};
-use crate::http::service::context::RequestContext;
-use crate::http::service::operation::PutOptions;
-use crate::http::values::put::receive_part;
+use crate::http::values::put::{PutOptions, receive_part};
 use crate::store::bounds::Together;
 use crate::store::{Key, Preconditions};
 
@@ -111,8 +111,7 @@ impl FormUpload<'_, '_, '_> {
         self.state.end()?;
         self.form.end().await?;
         let trailers = self.form.body.trailers.as_ref();
-        let checked = trailers.map_or(Ok(()), check_digests);
-        Ok(checked?)
+        trailers.map_or(Ok(()), check_digests)
     }
 
     async fn text(&mut self, name: &'static str) -> Result<Vec<u8>, Refusal> {
@@ -120,7 +119,7 @@ impl FormUpload<'_, '_, '_> {
         while let Some(data) = self.form.data().await? {
             text.extend_from_slice(&data);
             if text.len() > MAX_TEXT {
-                return Err(BadForm::Text(name).into());
+                return Err(bad_text(name));
             }
         }
         Ok(text)
@@ -210,8 +209,10 @@ impl<'f, F: Frames> Form<'f, F> {
                     return Ok(Some(part));
                 }
                 Poll::Ready(Ok(None)) => return Ok(None),
-                Poll::Ready(Err(_)) => return Err(BadForm::Malformed.into()),
-                Poll::Pending if taken > MAX_PART_HEAD => return Err(BadForm::HeadTooLong.into()),
+                Poll::Ready(Err(_)) => return Err(bad_form(MALFORMED)),
+                Poll::Pending if taken > MAX_PART_HEAD => {
+                    return Err(bad_form("the head of a part is too long"));
+                }
                 Poll::Pending => taken += self.feed().await?,
             }
         }
@@ -227,7 +228,7 @@ impl<'f, F: Frames> Form<'f, F> {
             match Pin::new(part).poll_next(&mut cx) {
                 Poll::Ready(Some(Ok(data))) => return Ok(Some(data)),
                 Poll::Ready(None) => return Ok(None),
-                Poll::Ready(Some(Err(_))) => return Err(BadForm::Malformed.into()),
+                Poll::Ready(Some(Err(_))) => return Err(bad_form(MALFORMED)),
                 Poll::Pending => self.feed().await?,
             };
         }
@@ -247,7 +248,7 @@ impl<'f, F: Frames> Form<'f, F> {
 
     /// Gives multer the next frame of the body, or its end; returns the length of the frame.
     async fn feed(&mut self) -> Result<usize, Refusal> {
-        let frames = self.frames.take().ok_or(BadForm::Malformed)?;
+        let frames = self.frames.take().ok_or_else(|| bad_form(MALFORMED))?;
         let Some(data) = self.body.next_frame().await? else {
             return Ok(0);
         };

@@ -14,15 +14,18 @@ use crate::http::body::response::Body;
 use crate::http::head::accept::takes_gzip;
 use crate::http::head::query::{Parameters, QueryFields};
 use crate::http::head::syntax::{depth, encoded, put, up};
-use crate::http::listing::{ListFormat, ListTarget, PARAMETERS, Query, describe, json, text};
+use crate::http::listing::{
+    ListFormat, ListTarget, PARAMETERS, Query, UiRequest, describe, json, text,
+};
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::Kind;
+use crate::http::request::{RequestContext, Service};
 use crate::http::response::{Reply, empty, plain};
-use crate::http::service::context::{RequestContext, Service};
-use crate::http::service::operation::{GetOptions, Operation, UiRequest};
+use crate::http::service::operation::Operation;
 use crate::http::ui::frame::tag;
 use crate::http::ui::{self, PageRights};
 use crate::http::values::conditional::preconditions;
+use crate::http::values::get::GetOptions;
 use crate::store::{Error, Key, Listing, Page, Prefixes, Store};
 
 /// The challenge with which a browser forgets a password: it names a scheme that browsers neither answer nor ask for.

@@ -4,14 +4,15 @@
 //! cannot be read.
 
 use std::pin::pin;
+use std::sync::Arc;
 
 use hyper::StatusCode;
 
 use crate::failpoint;
+use crate::http::admin::Admin;
 use crate::http::archives::pack::archive;
 use crate::http::archives::unpack::unpack;
 use crate::http::auth::credentials::Principal;
-use crate::http::auth::sign::sign;
 use crate::http::body::request::{Received, RequestBody};
 use crate::http::exchange::record::catch_panic_in;
 use crate::http::folders::{copy_folder, make_folder, move_folder, remove_folder};
@@ -20,10 +21,12 @@ use crate::http::listing::perform::{folder_of, list, redirect, ui_page};
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::NO_SUCH_KEY;
 use crate::http::refusal::kind::Kind;
+use crate::http::request::{RequestContext, attach};
 use crate::http::response::{Reply, empty};
-use crate::http::service::context::{Answer, RequestContext, attach};
+use crate::http::service::answer::Answer;
 use crate::http::service::operation::Operation;
 use crate::http::service::respond::options;
+use crate::http::share::sign::sign;
 use crate::http::sites::perform::site;
 use crate::http::uploads::perform::{create_upload, use_upload};
 use crate::http::values::get::get;
@@ -40,6 +43,7 @@ pub async fn perform(
     request: RequestContext,
     operation: Operation<'static>,
     body: RequestBody,
+    admin: Arc<Admin>,
 ) -> Answer {
     let (service, exchange) = (&*request.service, &*request.guard.exchange);
     let record = &exchange.record;
@@ -58,7 +62,7 @@ pub async fn perform(
         let mut body = Received::new(body, limit, exchange);
         let performed = pin!(async {
             failpoint::reach("work", &request.path);
-            execute(&request, operation, &mut body).await
+            execute(&request, operation, &mut body, &admin).await
         });
         let result = catch_panic_in(performed).await.unwrap_or_else(|_| {
             let (method, path) = (&request.method, &*request.path);
@@ -83,6 +87,7 @@ async fn execute(
     request: &RequestContext,
     mut operation: Operation<'static>,
     body: &mut Received<'_>,
+    admin: &Admin,
 ) -> Result<Reply, Refusal> {
     let service = &*request.service;
     if !body.has_ended && operation.takes_no_body() {
@@ -107,18 +112,19 @@ async fn execute(
             let folder = Box::pin(folder_of(request, &key, depth, options.as_deref())).await?;
             folder.map(redirect).ok_or(NO_SUCH_KEY)
         }
-        Operation::Put {
+        Operation::Put { key, len, options } => {
+            let existing = options.existing;
+            let put = put(request, key, len, options, body).await;
+            request.narrowed(existing, put.map(stored))
+        }
+        Operation::CreateUpload {
             key,
-            len,
-            mut options,
+            options,
+            creation,
         } => {
             let existing = options.existing;
-            let reply = if let Some(creation) = options.creation.take() {
-                Box::pin(create_upload(request, key, *creation, options, body)).await
-            } else {
-                put(request, key, len, options, body).await.map(stored)
-            };
-            request.narrowed(existing, reply)
+            let created = Box::pin(create_upload(request, key, *creation, options, body));
+            request.narrowed(existing, created.await)
         }
         Operation::Upload(id, asked) => Box::pin(use_upload(request, id, asked, body)).await,
         Operation::Form(form) => Box::pin(store_form(request, *form, body)).await,
@@ -159,7 +165,7 @@ async fn execute(
             Ok(options(asked, has_origin, &service.config))
         }
         Operation::Page(page, format) => {
-            let page = Box::pin(service.admin.answer(page, format)).await;
+            let page = Box::pin(admin.answer(page, format)).await;
             Ok(page.into())
         }
         // The service itself subscribes, where the store has a feed.

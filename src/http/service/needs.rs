@@ -13,7 +13,9 @@ use crate::http::auth::credentials::{AuthMethod, Principal};
 use crate::http::auth::need::Need;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::too_large;
-use crate::http::service::operation::{MoveRequest, Operation, Otherwise, PutOptions};
+use crate::http::service::operation::{Operation, Otherwise};
+use crate::http::values::moves::MoveRequest;
+use crate::http::values::put::PutOptions;
 use crate::store::{self, Preconditions, WriteCondition};
 
 impl Operation<'_> {
@@ -21,7 +23,9 @@ impl Operation<'_> {
     pub fn needs<E>(&self, mut each: impl FnMut(Need<'_>) -> Result<(), E>) -> Result<(), E> {
         match self {
             Self::Get { key, .. } => each(Need::all(Right::Read, key.as_str())),
-            Self::Put { key, options, .. } => options.needs(key.as_str(), each),
+            Self::Put { key, options, .. } | Self::CreateUpload { key, options, .. } => {
+                options.needs(key.as_str(), each)
+            }
             Self::Delete { key, preconditions } => {
                 each(Need::all(Right::Delete, key.as_str()))?;
                 match preconditions {
@@ -89,6 +93,14 @@ impl Operation<'_> {
                 options.permit(key.as_str(), client)?;
                 options.limit(client, *len)
             }
+            Self::CreateUpload { key, options, .. } => {
+                options.permit(key.as_str(), client)?;
+                match client.by {
+                    // A link is for one request.
+                    AuthMethod::Link { .. } => Err(not_allowed(Right::Write)),
+                    _ => Ok(()),
+                }
+            }
             Self::Move(asked) => asked.permit(client),
             // The refusal of an anonymous client asks it to authenticate, whatever the right.
             Self::SignIn(_) if client.subject.is_anonymous => Err(client.deny(Right::List)),
@@ -151,14 +163,11 @@ impl PutOptions {
         Ok(())
     }
 
-    /// Limits an upload of `len` bytes by a signed link to the length of the link, in one request.
+    /// Limits an upload of `len` bytes by a signed link to the length of the link.
     fn limit(&mut self, client: &Principal, len: Option<u64>) -> Result<(), Refusal> {
         let AuthMethod::Link { max } = client.by else {
             return Ok(());
         };
-        if self.creation.is_some() {
-            return Err(not_allowed(Right::Write));
-        }
         self.most = max;
         match (max, len) {
             (Some(limit), Some(len)) if len > limit => Err(too_large(limit)),

@@ -1,26 +1,22 @@
-//! The typed request, and the context of its response.
+//! The typed request.
 //!
 //! The parser makes an operation, authorization narrows it, and the executor performs it. The key of a GET borrows from
 //! the head, so that a value in the cache is found without an allocation.
 
-use std::rc::Rc;
+use hyper::header::HeaderValue;
 
-use hyper::header::{HeaderMap, HeaderValue};
-
-use crate::access::Existing;
 use crate::http::admin::{MetricsFormat, Page};
 use crate::http::archives::{ArchiveRequest, UnpackRequest};
-use crate::http::auth::credentials::Principal;
-use crate::http::auth::share::ShareRequest;
 use crate::http::forms::FormRequest;
-use crate::http::listing::ListTarget;
-use crate::http::response::problem::ErrorForm;
+use crate::http::listing::{ListTarget, UiRequest};
 use crate::http::service_config::ServiceConfig;
+use crate::http::share::ShareRequest;
 use crate::http::uploads::{UPLOAD_METHODS, UploadCreation, UploadRequest};
-use crate::http::values::digest_fields::Algorithm;
-use crate::http::values::fields::StoredFields;
+use crate::http::values::get::GetOptions;
+use crate::http::values::moves::{FolderMove, MoveRequest};
+use crate::http::values::put::PutOptions;
 use crate::http::watch::request::WatchRequest;
-use crate::store::{Digests, Key, Preconditions, UploadId};
+use crate::store::{Key, Preconditions, UploadId};
 
 /// The operation that a request asks for.
 #[derive(Debug)]
@@ -37,6 +33,12 @@ pub enum Operation<'a> {
         key: Key<'static>,
         len: Option<u64>,
         options: Box<PutOptions>,
+    },
+    /// Store the body as the first part of a value that may come in several requests.
+    CreateUpload {
+        key: Key<'static>,
+        options: Box<PutOptions>,
+        creation: Box<UploadCreation>,
     },
     /// Store the files of the form in the body.
     Form(Box<FormRequest>),
@@ -128,18 +130,6 @@ impl Target {
     }
 }
 
-/// The options of a GET: preconditions, ranges, a digest, a coding.
-#[derive(Debug)]
-pub struct GetOptions {
-    pub preconditions: Option<Preconditions>,
-    /// Range and If-Range, of a GET: the one method that has ranges (RFC 9110, section 14.2).
-    pub ranges: HeaderMap,
-    pub digest: Option<Algorithm>,
-    pub takes_gzip: bool,
-    /// The query, which a browser that is led to a folder keeps.
-    pub query: Option<Box<str>>,
-}
-
 /// A GET of a site.
 #[derive(Debug)]
 pub struct SiteRequest {
@@ -165,72 +155,12 @@ pub enum Otherwise {
     },
 }
 
-/// A request for the page for browsers.
-#[derive(Debug)]
-pub struct UiRequest {
-    pub target: ListTarget,
-    pub preconditions: Option<Preconditions>,
-    /// The client takes it compressed.
-    pub takes_gzip: bool,
-}
-
-/// The options of a PUT.
-#[derive(Debug, Default)]
-pub struct PutOptions {
-    pub preconditions: Option<Preconditions>,
-    pub media_type: Option<Box<str>>,
-    pub fields: StoredFields,
-    pub expected: Digests,
-    /// Digests may follow as trailers, by algorithms not known before.
-    pub digests_follow: bool,
-    /// The most bytes that this client may store, where that is less than the limit of all.
-    pub most: Option<u64>,
-    /// The value is stored only where there is none, for the client may create and not replace; this is the answer
-    /// otherwise.
-    pub existing: Option<Existing>,
-    /// The value may come in several requests, of which this is the first.
-    pub creation: Option<Box<UploadCreation>>,
-}
-
-/// A MOVE or COPY.
-#[derive(Debug)]
-pub struct MoveRequest {
-    pub from: Key<'static>,
-    pub to: Key<'static>,
-    pub is_copy: bool,
-    /// The preconditions of the source.
-    pub preconditions: Option<Preconditions>,
-    /// The options of the PUT that it is to the destination.
-    pub options: PutOptions,
-    /// The client may be told whether the destination had a value.
-    pub may_tell: bool,
-}
-
-/// A MOVE or COPY of a folder.
-#[derive(Debug)]
-pub struct FolderMove {
-    /// The names of the folders.
-    pub from: Key<'static>,
-    pub to: Key<'static>,
-    /// Values that are in the way of a copy are replaced.
-    pub overwrites: bool,
-}
-
-/// The facts about a request that its response depends on.
-#[derive(Debug, Default)]
-pub struct ResponseContext {
-    pub errors: ErrorForm,
-    /// The authenticated client; `None` where there are no rules.
-    pub principal: Option<Rc<Principal>>,
-    /// The origin of the page that asks, if it is allowed.
-    pub origin: Option<HeaderValue>,
-}
-
 impl Operation<'_> {
     /// True where it changes the store, or gives up an upload.
     pub fn changes(&self) -> bool {
         match self {
             Self::Put { .. }
+            | Self::CreateUpload { .. }
             | Self::Form(_)
             | Self::Unpack(_)
             | Self::Delete { .. }
@@ -270,6 +200,15 @@ impl Operation<'_> {
                 by_browser,
             },
             Self::Put { key, len, options } => Operation::Put { key, len, options },
+            Self::CreateUpload {
+                key,
+                options,
+                creation,
+            } => Operation::CreateUpload {
+                key,
+                options,
+                creation,
+            },
             Self::Form(request) => Operation::Form(request),
             Self::Delete { key, preconditions } => Operation::Delete { key, preconditions },
             Self::Move(request) => Operation::Move(request),

@@ -17,7 +17,6 @@ use crate::http::admin::{MetricsFormat, page};
 use crate::http::archives;
 use crate::http::auth::authorize::{is_open, link_kind};
 use crate::http::auth::credentials::{AuthCache, Principal, signed_link};
-use crate::http::auth::share::{self, ShareRequest};
 use crate::http::auth::{CERTIFICATE_ENDED, Guard, Identified};
 use crate::http::body::request::RequestBody;
 use crate::http::forms::{FormRequest, NO_FORM};
@@ -33,17 +32,19 @@ use crate::http::refusal::common::{
     BAD_KEY, NO_SUCH_PATH, READ_ONLY, ROOT, no_method, no_page_method, too_large,
 };
 use crate::http::refusal::kind::{Flag, Kind};
+use crate::http::request::ResponseContext;
 use crate::http::response::problem::ErrorForm;
-use crate::http::service::operation::{
-    GetOptions, Operation, OptionsRequest, PutOptions, ResponseContext, Target,
-};
+use crate::http::service::operation::{Operation, OptionsRequest, Target};
 use crate::http::service_config::{Routes, ServiceConfig};
+use crate::http::share::{self, ShareRequest};
 use crate::http::sites::perform::get_below;
 use crate::http::ui;
 use crate::http::uploads::{UploadCreation, UploadRequest, upload};
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::content_names::named_sha256;
+use crate::http::values::get::GetOptions;
 use crate::http::values::other_store;
+use crate::http::values::put::PutOptions;
 use crate::http::watch::request::WatchRequest;
 use crate::store::{Digests, Key, UploadId};
 
@@ -406,19 +407,28 @@ impl<'a> RequestHead<'a> {
         } else {
             Box::default()
         };
-        if common.resumable && config.resumes() {
-            options.creation = UploadCreation::of(head, len, config)?;
-        }
+        let creation = if common.resumable && config.resumes() {
+            UploadCreation::of(head, len, config)?
+        } else {
+            None
+        };
         let named = named_sha256(&key, config)?;
         // The digest of a part is its own; the last part has the whole value compared.
-        let is_whole = options.creation.as_ref().is_none_or(|it| it.part.is_last);
+        let is_whole = creation.as_ref().is_none_or(|it| it.part.is_last);
         if named.is_some() && is_whole {
             options.expected = options.expected.and(Digests::of_sha256(named))?;
         }
-        if head.method == Method::POST && options.creation.is_none() {
+        if head.method == Method::POST && creation.is_none() {
             return Err(self.refuse_method());
         }
         let key = key.into_owned();
-        Ok(Operation::Put { key, len, options })
+        Ok(match creation {
+            Some(creation) => Operation::CreateUpload {
+                key,
+                options,
+                creation,
+            },
+            None => Operation::Put { key, len, options },
+        })
     }
 }

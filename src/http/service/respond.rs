@@ -13,9 +13,10 @@ use crate::http::body::response::Body;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::TOO_LARGE;
 use crate::http::refusal::failures::NAME_TAKEN;
+use crate::http::request::ResponseContext;
 use crate::http::response::problem::refuse;
 use crate::http::response::{Reply, empty};
-use crate::http::service::operation::{OptionsRequest, ResponseContext, Target};
+use crate::http::service::operation::{OptionsRequest, Target};
 use crate::http::service_config::ServiceConfig;
 use crate::http::uploads;
 use crate::http::values::fields::mark_private;
@@ -42,18 +43,19 @@ pub fn render(
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
     add_cors_headers(headers, context, config);
-    mark_private(headers, context.principal.as_deref(), is_value);
+    let subject = context.principal.as_ref().map(|it| &*it.subject);
+    mark_private(headers, subject, is_value);
     response
 }
 
 /// The response to a refused request, with what the configuration adds.
 fn refused(refusal: &Refusal, context: &ResponseContext, config: &ServiceConfig) -> Response<Body> {
     let mut response = refuse(refusal, context.errors, config.compat);
-    if *refusal.kind == *NAME_TAKEN {
+    if refusal.kind == NAME_TAKEN {
         let methods = HeaderValue::from_static(Target::Existing.methods(config));
         response.headers_mut().insert(ALLOW, methods);
     }
-    if *refusal.kind == *TOO_LARGE && config.announces_uploads() {
+    if refusal.kind == TOO_LARGE && config.announces_uploads() {
         uploads::add_limit(response.headers_mut(), config);
     }
     response

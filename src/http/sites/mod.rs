@@ -1,11 +1,9 @@
 //! Sites: below the prefixes of `[[site]]` a folder is opened as its index, stored pages may run scripts, and a value
 //! goes out compressed where a sibling holds it so.
 //!
-//! Pure: which site a key is in. [`perform`] answers what is asked of one, [`siblings`] chooses among a value and its
-//! siblings.
+//! Pure: which site a key is in. [`perform`] answers what is asked of one.
 
 pub mod perform;
-pub mod siblings;
 
 use std::cmp::Reverse;
 use std::sync::Arc;

@@ -10,12 +10,13 @@ use crate::http::head::syntax::depth;
 use crate::http::listing::perform::{address, folder_of, list, opens_folder, redirect, ui_page};
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::NO_SUCH_KEY;
+use crate::http::request::RequestContext;
 use crate::http::response::Reply;
-use crate::http::service::context::RequestContext;
-use crate::http::service::operation::{GetOptions, Operation, Otherwise, SiteRequest};
+use crate::http::service::operation::{Operation, Otherwise, SiteRequest};
 use crate::http::service_config::ServiceConfig;
-use crate::http::sites::siblings::CODINGS;
+use crate::http::values::get::GetOptions;
 use crate::http::values::get::{GetOutcome, get};
+use crate::http::values::siblings::CODINGS;
 use crate::store::{Key, Purpose};
 
 /// The operation of a request for a folder: its index, if it is in a site and not asked for its `listing`.
@@ -78,7 +79,13 @@ pub async fn site(request: &RequestContext, asked: SiteRequest) -> Result<Reply,
     let service = &*request.service;
     let is_index = matches!(asked.otherwise, Otherwise::Listing(_));
     if !is_index || request.may_read(&asked.key) {
-        let found = get(request, &asked.key, Some(&asked.options), Some(&asked)).await?;
+        let found = get(
+            request,
+            &asked.key,
+            Some(&asked.options),
+            Some(&asked.codings),
+        )
+        .await?;
         if let Some(mut found) = found {
             if let GetOutcome::Value(response) = &mut found
                 && is_index

@@ -24,7 +24,7 @@ use crate::http::refusal::common::{no_page_method, too_large};
 use crate::http::refusal::kind::Kind;
 use crate::http::service_config::{ServiceConfig, UploadLimits};
 use crate::http::uploads::state::{UPLOADS, UploadState};
-use crate::http::values::digest_fields::{BadDigest, DIGEST, REPR_DIGEST};
+use crate::http::values::digest_fields::{DIGEST, REPR_DIGEST, of_part};
 use crate::http::values::fields::end;
 use crate::store::{Digests, Field, UploadId};
 
@@ -146,13 +146,13 @@ impl UploadPart {
     }
 
     /// The digests of the part itself, and those of the whole value, which the `trailers` behind it may bring too.
-    fn digests(&self, trailers: Option<&HeaderMap>) -> Result<(Digests, Digests), BadDigest> {
+    fn digests(&self, trailers: Option<&HeaderMap>) -> Result<(Digests, Digests), Refusal> {
         let Some(trailers) = trailers else {
             return Ok((self.expected, self.of_value));
         };
         let of_value = Digests::of_representation(trailers)?;
         if !self.is_last && !of_value.wanted().is_none() {
-            return Err(BadDigest::OfPart);
+            return Err(of_part());
         }
         let expected = self.expected.and(Digests::of_content(trailers)?)?;
         Ok((expected, self.of_value.and(of_value)?))
@@ -209,7 +209,7 @@ impl UploadRequest {
         let is_last = is_last.ok_or_else(|| no_field("Upload-Complete"))?;
         let part = UploadPart::of(headers, len, offset, is_last)?;
         if !is_last && !part.of_value.wanted().is_none() {
-            return Err(BadDigest::OfPart.into());
+            return Err(of_part());
         }
         Ok(Self::Append(offset, Box::new(part)))
     }

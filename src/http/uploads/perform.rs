@@ -13,9 +13,8 @@ use crate::http::head::path::path_of;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{TOO_LARGE, too_large};
 use crate::http::refusal::kind::Kind;
+use crate::http::request::{RequestContext, Service};
 use crate::http::response::{Reply, empty};
-use crate::http::service::context::{RequestContext, Service};
-use crate::http::service::operation::PutOptions;
 use crate::http::service_config::ServiceConfig;
 use crate::http::uploads::state::{UploadState, address};
 use crate::http::uploads::{
@@ -23,7 +22,7 @@ use crate::http::uploads::{
     kept_headers, resumption_supported,
 };
 use crate::http::values::content_names::named_sha256;
-use crate::http::values::put::{compare, count_upload, put, verify};
+use crate::http::values::put::{PutOptions, compare, count_upload, permit_now, put, verify};
 use crate::http::values::representation::{describe_stored, stored};
 use crate::store::{self, Digests, Error, Key, Resumable, UploadId, check};
 
@@ -179,7 +178,7 @@ async fn append(
             let digests = upload.digests(start, wanted, store.compute()).await?;
             verify(&expected, &digests).map(|()| of_value)
         }
-        Err(why) => Err(why.into()),
+        Err(why) => Err(why),
     };
     if let Err(why) = compared {
         upload.take_back(start).await?;
@@ -235,7 +234,7 @@ async fn publish_file(
     } else {
         let headers = kept_headers(&upload.fields().await?);
         let mut options = PutOptions::of(&headers, &request.service.config)?;
-        request.permit_put(&key, &mut options)?;
+        permit_now(request, &key, &mut options)?;
         let expected = options.expected.and(of_value)?;
         (options, expected)
     };

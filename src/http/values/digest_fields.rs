@@ -6,6 +6,8 @@
 //! nothing. A PUT brings a whole value, so that content and representation are the same bytes, and both fields mean the
 //! value. A part of a resumable upload has a digest of its own.
 
+use std::fmt::Display;
+
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::Kind;
 use base64::Engine;
@@ -73,33 +75,36 @@ pub fn field(digest: &Digest) -> String {
 /// Computed too, for clients without another algorithm.
 const MD5: &str = "md5";
 
-/// Why the digests of a request cannot be checked.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadDigest {
-    #[error("a digest is malformed: it should look like sha-256=:base64:")]
-    Malformed,
-    #[error("{0} has no digest that this server can check, which are sha-256, sha-512 and md5")]
-    Unknown(HeaderName),
-    #[error("a Repr-Digest comes with the first request of an upload, or with its last part")]
-    OfPart,
-    #[error("a digest by {0} has the wrong length")]
-    Length(&'static str),
-    #[error("Content-MD5 is malformed: it should be the base64 of 16 bytes")]
-    Md5,
-    #[error("{0} is malformed: it should be base64 of as many bytes as the checksum has")]
-    Checksum(HeaderName),
-    #[error("a value has one x-amz-checksum-")]
-    Checksums,
-    #[error("two digests by {0} differ, so that no value can have both")]
-    Contradiction(&'static str),
-}
-
 const BAD_DIGEST: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-digest");
 
-impl From<BadDigest> for Refusal {
-    fn from(why: BadDigest) -> Self {
-        BAD_DIGEST.because(format!("bad digest: {why}"))
-    }
+/// The refusal of digests that cannot be checked.
+fn bad_digest(why: impl Display) -> Refusal {
+    BAD_DIGEST.because(format!("bad digest: {why}"))
+}
+
+fn malformed() -> Refusal {
+    bad_digest("a digest is malformed: it should look like sha-256=:base64:")
+}
+
+fn unknown(name: &HeaderName) -> Refusal {
+    bad_digest(format_args!(
+        "{name} has no digest that this server can check, which are sha-256, sha-512 and md5"
+    ))
+}
+
+fn contradiction(algorithm: &str) -> Refusal {
+    bad_digest(format_args!(
+        "two digests by {algorithm} differ, so that no value can have both"
+    ))
+}
+
+fn two_checksums() -> Refusal {
+    bad_digest("a value has one x-amz-checksum-")
+}
+
+/// The refusal of the digest of a whole value that comes with a part in the middle.
+pub fn of_part() -> Refusal {
+    bad_digest("a Repr-Digest comes with the first request of an upload, or with its last part")
 }
 
 /// The digests that a value must have, as far as the server can compute them.
@@ -110,34 +115,41 @@ impl Digests {
     ///
     /// Within a field the last of several digests by one algorithm counts (RFC 9651, section 4.2.2); two fields must
     /// not contradict each other.
-    pub fn of(headers: &HeaderMap) -> Result<Self, BadDigest> {
+    pub fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
         Self::of_content(headers)?.and(Self::of_representation(headers)?)
     }
 
     /// As [`Digests::of`], but the digests of the bytes of the message alone.
-    pub fn of_content(headers: &HeaderMap) -> Result<Self, BadDigest> {
+    pub fn of_content(headers: &HeaderMap) -> Result<Self, Refusal> {
         let mut all = Self::of_field(headers, CONTENT_DIGEST)?;
         for line in headers.get_all(CONTENT_MD5) {
-            let md5 = array_of(line).ok_or(BadDigest::Md5)?;
-            all.md5 = either(all.md5, Some(md5), BadDigest::Contradiction(MD5))?;
+            let md5 = array_of(line);
+            let md5 = md5.ok_or_else(|| {
+                bad_digest("Content-MD5 is malformed: it should be the base64 of 16 bytes")
+            })?;
+            all.md5 = either(all.md5, Some(md5), || contradiction(MD5))?;
         }
         all.and(Self::of_s3(headers)?)
     }
 
     /// The digests of a client of S3.
-    fn of_s3(headers: &HeaderMap) -> Result<Self, BadDigest> {
+    fn of_s3(headers: &HeaderMap) -> Result<Self, Refusal> {
         let mut checksums = headers.keys().filter(|name| is_checksum(name));
         if let Some(unknown) = checksums.find(|name| !is_known_checksum(name)) {
-            return Err(BadDigest::Unknown(unknown.clone()));
+            return Err(self::unknown(unknown));
         }
         let mut all = Self {
             sha256: headers.get(AMZ_CONTENT_SHA256).and_then(sha256_of_hex),
             ..Self::default()
         };
-        let malformed = |name| BadDigest::Checksum(HeaderName::from_static(name));
+        let malformed = |name| {
+            bad_digest(format_args!(
+                "{name} is malformed: it should be base64 of as many bytes as the checksum has"
+            ))
+        };
         for line in headers.get_all(AMZ_SHA256) {
             let sha256 = array_of(line).ok_or_else(|| malformed(AMZ_SHA256))?;
-            let differ = BadDigest::Contradiction(Algorithm::Sha256.name());
+            let differ = || contradiction(Algorithm::Sha256.name());
             all.sha256 = either(all.sha256, Some(sha256), differ)?;
         }
         for (name, kind) in AMZ_CHECKSUMS {
@@ -145,14 +157,14 @@ impl Digests {
                 let bytes = STANDARD.decode(line).ok();
                 let checksum = bytes.and_then(|bytes| Checksum::new(kind, &bytes));
                 let checksum = checksum.ok_or_else(|| malformed(name))?;
-                all.checksum = either(all.checksum, Some(checksum), BadDigest::Checksums)?;
+                all.checksum = either(all.checksum, Some(checksum), two_checksums)?;
             }
         }
         Ok(all)
     }
 
     /// As [`Digests::of`], but the digests of the whole value alone, of which the message may bring a part.
-    pub fn of_representation(headers: &HeaderMap) -> Result<Self, BadDigest> {
+    pub fn of_representation(headers: &HeaderMap) -> Result<Self, Refusal> {
         let digest = match joined(headers, &DIGEST)? {
             Some(field) => Self::parse(&modern(&field)?, DIGEST)?,
             None => Self::default(),
@@ -160,19 +172,19 @@ impl Digests {
         digest.and(Self::of_field(headers, REPR_DIGEST)?)
     }
 
-    fn of_field(headers: &HeaderMap, name: HeaderName) -> Result<Self, BadDigest> {
+    fn of_field(headers: &HeaderMap, name: HeaderName) -> Result<Self, Refusal> {
         let field = joined(headers, &name)?;
         field.map_or(Ok(Self::default()), |field| Self::parse(&field, name))
     }
 
     /// The digests of both, for instance of a head and of its trailers.
-    pub fn and(self, other: Self) -> Result<Self, BadDigest> {
-        let differ = BadDigest::Contradiction;
+    pub fn and(self, other: Self) -> Result<Self, Refusal> {
+        let differ = |algorithm: &'static str| move || contradiction(algorithm);
         Ok(Self {
             sha256: either(self.sha256, other.sha256, differ(Algorithm::Sha256.name()))?,
             sha512: either(self.sha512, other.sha512, differ(Algorithm::Sha512.name()))?,
             md5: either(self.md5, other.md5, differ(MD5))?,
-            checksum: either(self.checksum, other.checksum, BadDigest::Checksums)?,
+            checksum: either(self.checksum, other.checksum, two_checksums)?,
         })
     }
 
@@ -184,8 +196,8 @@ impl Digests {
         }
     }
 
-    fn parse(field: &str, name: HeaderName) -> Result<Self, BadDigest> {
-        let members = dictionary(field).ok_or(BadDigest::Malformed)?;
+    fn parse(field: &str, name: HeaderName) -> Result<Self, Refusal> {
+        let members = dictionary(field).ok_or_else(malformed)?;
         let known = Self {
             sha256: digest(&members, Algorithm::Sha256.name())?,
             sha512: digest(&members, Algorithm::Sha512.name())?,
@@ -193,7 +205,7 @@ impl Digests {
             checksum: None,
         };
         if known.wanted().is_none() {
-            return Err(BadDigest::Unknown(name));
+            return Err(unknown(&name));
         }
         Ok(known)
     }
@@ -223,10 +235,10 @@ pub fn want(headers: &HeaderMap) -> Option<Algorithm> {
 }
 
 /// All lines of a field as one (RFC 9651, section 4.2), empty ones left out; `None` where there is none.
-fn joined(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, BadDigest> {
+fn joined(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Refusal> {
     let lines = headers.get_all(name).iter().map(HeaderValue::to_str);
     let lines: Result<Vec<_>, _> = lines.collect();
-    let mut lines = lines.map_err(|_| BadDigest::Malformed)?;
+    let mut lines = lines.map_err(|_| malformed())?;
     lines.retain(|line| !line.is_empty());
     Ok((!lines.is_empty()).then(|| lines.join(", ")))
 }
@@ -236,26 +248,27 @@ fn dictionary(field: &str) -> Option<Dictionary> {
 }
 
 /// The value of a Digest in the syntax of Repr-Digest: names have lower case, and digests stand between colons.
-fn modern(field: &str) -> Result<String, BadDigest> {
+fn modern(field: &str) -> Result<String, Refusal> {
     let member = |member: &str| {
         let (algorithm, digest) = member.trim().split_once('=')?;
         Some(format!("{}=:{digest}:", algorithm.to_ascii_lowercase()))
     };
     let members: Option<Vec<_>> = field.split(',').map(member).collect();
-    Ok(members.ok_or(BadDigest::Malformed)?.join(", "))
+    Ok(members.ok_or_else(malformed)?.join(", "))
 }
 
 fn digest<const N: usize>(
     members: &Dictionary,
     algorithm: &'static str,
-) -> Result<Option<[u8; N]>, BadDigest> {
+) -> Result<Option<[u8; N]>, Refusal> {
     let digest = match members.get(algorithm) {
         Some(ListEntry::Item(item)) => item.bare_item.as_byte_sequence(),
         Some(_) => None,
         None => return Ok(None),
     };
-    let digest = digest.ok_or(BadDigest::Malformed)?.try_into();
-    digest.map(Some).map_err(|_| BadDigest::Length(algorithm))
+    let digest = digest.ok_or_else(malformed)?.try_into();
+    let why = |_| bad_digest(format_args!("a digest by {algorithm} has the wrong length"));
+    digest.map(Some).map_err(why)
 }
 
 /// The bytes of a digest in base64.
@@ -284,10 +297,10 @@ pub fn is_known_checksum(name: &HeaderName) -> bool {
 fn either<T: PartialEq>(
     a: Option<T>,
     b: Option<T>,
-    differ: BadDigest,
-) -> Result<Option<T>, BadDigest> {
+    differ: impl FnOnce() -> Refusal,
+) -> Result<Option<T>, Refusal> {
     match (a, b) {
-        (Some(a), Some(b)) if a != b => Err(differ),
+        (Some(a), Some(b)) if a != b => Err(differ()),
         (a, b) => Ok(a.or(b)),
     }
 }
@@ -310,12 +323,12 @@ mod tests {
         fields.iter().map(field).collect()
     }
 
-    fn expected(fields: &[(&str, &str)]) -> Result<Digests, BadDigest> {
+    fn expected(fields: &[(&str, &str)]) -> Result<Digests, Refusal> {
         Digests::of(&headers(fields))
     }
 
     /// Of one Repr-Digest.
-    fn expected_of(field: &str) -> Result<Digests, BadDigest> {
+    fn expected_of(field: &str) -> Result<Digests, Refusal> {
         expected(&[("repr-digest", field)])
     }
 
@@ -347,7 +360,7 @@ mod tests {
             ("content-digest", "x, y=1;z, w=(1 2), v=\"sha-256=:AAAA:\""),
             ("digest", "UNIXsum=AAAA, SHA=AAAA"),
         ] {
-            let why = BadDigest::Unknown(HeaderName::from_static(name));
+            let why = unknown(&HeaderName::from_static(name));
             assert_eq!(expected(&[(name, field)]), Err(why), "{field}");
         }
         let beside = format!("unixsum=:Aw==:, sha=:AAAA:, {HELLO}");
@@ -369,42 +382,60 @@ mod tests {
         assert_eq!(sha256(&old).as_deref(), Some(HELLO));
         for bad in ["sha-256", "sha-256=A!", "sha-256=:AAAA:", "sha-256=,"] {
             let why = expected(&[("digest", bad)]);
-            assert_eq!(why, Err(BadDigest::Malformed), "{bad}");
+            assert_eq!(why, Err(malformed()), "{bad}");
         }
     }
 
     #[test]
     fn what_cannot_be_compared_with_is_an_error() {
-        use BadDigest::{Contradiction, Length, Malformed, Md5};
+        const MALFORMED: &str = "a digest is malformed: it should look like sha-256=:base64:";
+        const MD5: &str = "Content-MD5 is malformed: it should be the base64 of 16 bytes";
+        const LENGTH: &str = "a digest by sha-256 has the wrong length";
         let zeros = field(&Digest::Sha256([0; 32]));
         for (field, why) in [
-            ("sha-256=:AAAA:", Length("sha-256")),
-            ("sha-256=::", Length("sha-256")),
-            (&HELLO.replace("256", "512"), Length("sha-512")),
-            ("sha-256", Malformed),
-            ("sha-256=1", Malformed),
-            ("sha-256=\"AAAA\"", Malformed),
-            ("sha-256=(:AAAA:)", Malformed),
-            ("sha-256=:AAAA", Malformed),
-            ("sha-256=:A!AA:", Malformed),
-            ("SHA-256=:AAAA:", Malformed),
-            (&format!("{HELLO},"), Malformed),
-            (&format!("{HELLO} x=1"), Malformed),
-            (&format!("{HELLO}, ?"), Malformed),
+            ("sha-256=:AAAA:", LENGTH),
+            ("sha-256=::", LENGTH),
+            (
+                &HELLO.replace("256", "512"),
+                "a digest by sha-512 has the wrong length",
+            ),
+            ("sha-256", MALFORMED),
+            ("sha-256=1", MALFORMED),
+            ("sha-256=\"AAAA\"", MALFORMED),
+            ("sha-256=(:AAAA:)", MALFORMED),
+            ("sha-256=:AAAA", MALFORMED),
+            ("sha-256=:A!AA:", MALFORMED),
+            ("SHA-256=:AAAA:", MALFORMED),
+            (&format!("{HELLO},"), MALFORMED),
+            (&format!("{HELLO} x=1"), MALFORMED),
+            (&format!("{HELLO}, ?"), MALFORMED),
         ] {
-            assert_eq!(expected_of(field), Err(why), "{field}");
+            assert_eq!(
+                expected_of(field),
+                Err(bad_digest(why.to_owned())),
+                "{field}"
+            );
         }
         let check = ("content-md5", "Q2hlY2sgSW50ZWdyaXR5IQ==");
         for md5 in ["AAAA", "", &check.1[..22], &format!("{},", check.1)] {
-            assert_eq!(expected(&[("content-md5", md5)]), Err(Md5), "{md5}");
+            assert_eq!(
+                expected(&[("content-md5", md5)]),
+                Err(bad_digest(MD5)),
+                "{md5}"
+            );
         }
         let both = expected(&[("repr-digest", HELLO), ("content-digest", &zeros)]);
-        assert_eq!(both, Err(Contradiction("sha-256")));
+        let differ = |name| {
+            Err(bad_digest(format!(
+                "two digests by {name} differ, so that no value can have both"
+            )))
+        };
+        assert_eq!(both, differ("sha-256"));
         let both = expected(&[check, ("content-md5", "AAAAAAAAAAAAAAAAAAAAAA==")]);
-        assert_eq!(both, Err(Contradiction("md5")));
+        assert_eq!(both, differ("md5"));
         let not_text = hyper::header::HeaderValue::from_bytes(b"x=\"\xe9\"").unwrap();
         let headers = HeaderMap::from_iter([(REPR_DIGEST, not_text)]);
-        assert_eq!(Digests::of(&headers), Err(Malformed));
+        assert_eq!(Digests::of(&headers), Err(malformed()));
     }
 
     #[test]
@@ -443,7 +474,7 @@ mod tests {
             sha256: Some([0; 32]),
             ..Digests::default()
         };
-        assert_eq!(both.and(other), Err(BadDigest::Contradiction("sha-256")));
+        assert_eq!(both.and(other), Err(contradiction("sha-256")));
     }
 
     #[test]
@@ -493,7 +524,7 @@ mod tests {
             };
             let expected = Digests { sha256, sha512, ..Digests::default() };
             let expected = if expected.wanted().is_none() && !members.is_empty() {
-                Err(BadDigest::Unknown(REPR_DIGEST))
+                Err(unknown(&REPR_DIGEST))
             } else {
                 Ok(expected)
             };

@@ -11,6 +11,8 @@
 //! the old one after a replacement; with `no-cache` it keeps the value, and revalidates it before each use: a 304 costs
 //! little.
 
+use std::fmt::Display;
+
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::{Flag, Kind};
 use hyper::StatusCode;
@@ -19,7 +21,7 @@ use hyper::header::{
     HeaderMap, HeaderName, HeaderValue, VARY,
 };
 
-use crate::http::auth::credentials::Principal;
+use crate::access::Subject;
 use crate::http::head::syntax::{append_field, has_member, is_parameter, is_token, split};
 use crate::http::values::field_names::refused;
 use crate::http::values::media::has_suffix;
@@ -93,41 +95,15 @@ impl KeptFields {
     }
 }
 
-/// Why the fields of a PUT cannot be kept.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadField {
-    #[error("bad {0}: its value does not have the syntax of the field")]
-    Syntax(HeaderName),
-    #[error("bad {0}: it is longer than {1} bytes")]
-    TooLong(HeaderName, usize),
-    #[error("bad {0}: it may stand in a request once")]
-    Repeated(HeaderName),
-    #[error("bad {0}: a value ends in the future, and before the year 10000")]
-    End(HeaderName),
-    #[error(
-        "the fields to be kept with the value, names and values, are longer than {0} bytes together"
-    )]
-    TooMany(usize),
-    /// The body is in a coding of the transfer, which is not the value's.
-    #[error(
-        "the server does not decode aws-chunked: clients of AWS send the value as it is with request_checksum_calculation = when_required"
-    )]
-    Framing,
-}
-
 const BAD_FIELD: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-field");
 const CODED: &Kind =
     &Kind::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content-coding").flags(&[Flag::OfStore]);
 
-impl From<BadField> for Refusal {
-    fn from(why: BadField) -> Self {
-        let kind = match why {
-            BadField::Framing => CODED,
-            _ => BAD_FIELD,
-        };
-        kind.because(why.to_string())
-    }
-}
+/// The body is in a coding of the transfer, which is not the value's.
+pub const AWS_CHUNKED: Refusal = Refusal::new(
+    CODED,
+    "the server does not decode aws-chunked: clients of AWS send the value as it is with request_checksum_calculation = when_required",
+);
 
 /// The fields kept with one value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -135,7 +111,7 @@ pub struct StoredFields(pub Vec<(HeaderName, HeaderValue)>);
 
 impl StoredFields {
     /// The fields of a PUT with these `headers`, with those that are `kept` besides. An empty field counts as absent.
-    pub fn of(headers: &HeaderMap, kept: &KeptFields) -> Result<Self, BadField> {
+    pub fn of(headers: &HeaderMap, kept: &KeptFields) -> Result<Self, Refusal> {
         let mut fields = Vec::new();
         for field in FIELDS.iter().chain(&kept.fields) {
             if let Some(value) = field.of(headers)? {
@@ -149,7 +125,9 @@ impl StoredFields {
             let (all, each) = kept.beside;
             let room = MAX_FIELDS.saturating_sub(all + fields.0.len() * each);
             if fields.encode().is_some_and(|text| text.len() > room) {
-                return Err(BadField::TooMany(room));
+                return Err(BAD_FIELD.because(format!(
+                    "the fields to be kept with the value, names and values, are longer than {room} bytes together"
+                )));
             }
         }
         Ok(fields)
@@ -227,23 +205,27 @@ impl Field {
         }
     }
 
+    fn bad(&self, why: impl Display) -> Refusal {
+        BAD_FIELD.because(format!("bad {}: {why}", self.name))
+    }
+
     /// The value of this field in `headers`, if there is one to keep.
-    fn of(&self, headers: &HeaderMap) -> Result<Option<HeaderValue>, BadField> {
+    fn of(&self, headers: &HeaderMap) -> Result<Option<HeaderValue>, Refusal> {
         let lines = headers.get_all(&self.name).iter();
         let lines: Vec<&[u8]> = lines.map(HeaderValue::as_bytes).collect();
         match lines.len() {
             0 => Ok(None),
-            2.. if !self.is_list => Err(BadField::Repeated(self.name.clone())),
+            2.. if !self.is_list => Err(self.bad("it may stand in a request once")),
             _ => self.check(lines.join(&b", "[..]).trim_ascii()),
         }
     }
 
     /// `value` as it is kept and sent again; `None` for one that says nothing.
-    fn check(&self, value: &[u8]) -> Result<Option<HeaderValue>, BadField> {
+    fn check(&self, value: &[u8]) -> Result<Option<HeaderValue>, Refusal> {
         if value.len() > self.max {
-            return Err(BadField::TooLong(self.name.clone(), self.max));
+            return Err(self.bad(format_args!("it is longer than {} bytes", self.max)));
         }
-        let syntax = || BadField::Syntax(self.name.clone());
+        let syntax = || self.bad("its value does not have the syntax of the field");
         // No control characters but the tab: no value ends its line.
         let header = HeaderValue::from_bytes(value).map_err(|_| syntax())?;
         let text = std::str::from_utf8(value).map_err(|_| syntax())?;
@@ -255,7 +237,7 @@ impl Field {
             return Err(syntax());
         }
         if is_encoding && has_member(value, "aws-chunked") {
-            return Err(BadField::Framing);
+            return Err(AWS_CHUNKED);
         }
         Ok(Some(header))
     }
@@ -263,7 +245,7 @@ impl Field {
 
 /// The end of the value of a PUT with these `headers`, as it is kept. As in Swift, X-Delete-After counts if there are
 /// both, and a time that is over is refused.
-pub fn end(headers: &HeaderMap) -> Result<Option<(HeaderName, HeaderValue)>, BadField> {
+pub fn end(headers: &HeaderMap) -> Result<Option<(HeaderName, HeaderValue)>, Refusal> {
     let number = |value: &HeaderValue| value.to_str().ok()?.parse().ok();
     let (field, end) = if let Some(after) = UNTIL_END.of(headers)? {
         let after = number(&after).filter(|&after| after > 0);
@@ -273,7 +255,8 @@ pub fn end(headers: &HeaderMap) -> Result<Option<(HeaderName, HeaderValue)>, Bad
     } else {
         return Ok(None);
     };
-    let end = end.ok_or_else(|| BadField::End(field.name.clone()))?;
+    let end =
+        end.ok_or_else(|| field.bad("a value ends in the future, and before the year 10000"))?;
     Ok(Some((END.name.clone(), end.into())))
 }
 
@@ -354,12 +337,12 @@ fn private(given: Option<&HeaderValue>) -> HeaderValue {
 
 /// Keeps an answer for the authenticated client out of shared caches (RFC 9111, section 3.5). A value's own headers
 /// have Vary already.
-pub fn mark_private(headers: &mut HeaderMap, principal: Option<&Principal>, is_value: bool) {
-    let Some(principal) = principal else { return };
+pub fn mark_private(headers: &mut HeaderMap, subject: Option<&Subject>, is_value: bool) {
+    let Some(subject) = subject else { return };
     if !is_value {
         headers.append(VARY, AUTHORIZATION.into());
     }
-    if !principal.subject.is_anonymous {
+    if !subject.is_anonymous {
         let private = private(headers.get(CACHE_CONTROL));
         headers.insert(CACHE_CONTROL, private);
     }
@@ -375,7 +358,7 @@ mod tests {
     }
 
     /// The fields that a PUT with these lines, one each, keeps, as text.
-    fn kept(lines: &[(&'static str, &str)]) -> Result<String, BadField> {
+    fn kept(lines: &[(&'static str, &str)]) -> Result<String, Refusal> {
         let mut headers = HeaderMap::new();
         for (name, value) in lines {
             let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
@@ -422,8 +405,11 @@ mod tests {
         let expected = "content-encoding: gzip, br\ncontent-language: de\n";
         assert_eq!(kept(&lines).unwrap(), expected);
         let twice = [("content-disposition", "inline"); 2];
-        let repeated = BadField::Repeated(CONTENT_DISPOSITION.clone());
-        assert_eq!(kept(&twice), Err(repeated));
+        let why = kept(&twice).unwrap_err().to_string();
+        assert_eq!(
+            why,
+            "bad content-disposition: it may stand in a request once"
+        );
     }
 
     #[test]
@@ -458,12 +444,14 @@ mod tests {
             content-language: de-"#
             .lines()
         {
-            let why = kept(&[line.trim_start().split_once(": ").unwrap()]);
-            assert!(matches!(why, Err(BadField::Syntax(_))), "{line}");
+            let (name, value) = line.trim_start().split_once(": ").unwrap();
+            let why = kept(&[(name, value)]).unwrap_err().to_string();
+            let expected = format!("bad {name}: its value does not have the syntax of the field");
+            assert_eq!(why, expected, "{line}");
         }
         for value in ["aws-chunked", "gzip, AWS-Chunked", "aws-chunked,gzip"] {
             let why = kept(&[("content-encoding", value)]);
-            assert_eq!(why, Err(BadField::Framing), "{value}");
+            assert_eq!(why, Err(AWS_CHUNKED), "{value}");
         }
     }
 
@@ -480,7 +468,7 @@ mod tests {
             assert_eq!(value.len(), field.max);
             let longer = HeaderValue::try_from(format!("{value}b")).unwrap();
             headers.insert(&field.name, longer);
-            let why = BadField::TooLong(field.name.clone(), field.max);
+            let why = field.bad(format_args!("it is longer than {} bytes", field.max));
             assert_eq!(StoredFields::of(&headers, &KeptFields::default()), Err(why));
             headers.insert(&field.name, HeaderValue::try_from(value).unwrap());
         }

@@ -16,17 +16,28 @@ use crate::http::head::syntax::put;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::PRECONDITION;
 use crate::http::refusal::kind::Kind;
+use crate::http::request::{RequestContext, Service};
 use crate::http::response::{Reply, TEXT, unstored};
-use crate::http::service::context::{RequestContext, Service};
-use crate::http::service::operation::{GetOptions, SiteRequest};
 use crate::http::service_config::ServiceConfig;
-use crate::http::sites::siblings::sibling;
 use crate::http::values::conditional::{Selection, if_range, preconditions};
 use crate::http::values::digest_fields::{Algorithm, field, want};
 use crate::http::values::representation::{
     MIN_COMPRESSED, RepresentedValue, ValueResponse, answered,
 };
-use crate::store::{CONTENDED, Current, Found, Key, Purpose, TRIES, Verdict};
+use crate::http::values::siblings::sibling;
+use crate::store::{CONTENDED, Current, Found, Key, Preconditions, Purpose, TRIES, Verdict};
+
+/// The options of a GET: preconditions, ranges, a digest, a coding.
+#[derive(Debug)]
+pub struct GetOptions {
+    pub preconditions: Option<Preconditions>,
+    /// Range and If-Range, of a GET: the one method that has ranges (RFC 9110, section 14.2).
+    pub ranges: HeaderMap,
+    pub digest: Option<Algorithm>,
+    pub takes_gzip: bool,
+    /// The query, which a browser that is led to a folder keeps.
+    pub query: Option<Box<str>>,
+}
 
 const UNSATISFIABLE: &Kind = &Kind::new(StatusCode::RANGE_NOT_SATISFIABLE, "range-not-satisfiable");
 
@@ -143,10 +154,10 @@ pub async fn get(
     request: &RequestContext,
     key: &Key<'_>,
     options: Option<&GetOptions>,
-    site: Option<&SiteRequest>,
+    codings: Option<&[usize]>,
 ) -> Result<Option<GetOutcome>, Refusal> {
     let (service, is_head) = (&*request.service, request.is_head());
-    let all = !is_head && site.is_none() && options.is_none_or(GetOptions::want_all);
+    let all = !is_head && codings.is_none() && options.is_none_or(GetOptions::want_all);
     for _ in 0..TRIES {
         let Some(value) = service
             .store
@@ -156,15 +167,15 @@ pub async fn get(
             return Ok(None);
         };
         let mut value = RepresentedValue::new(value, key, &service.config);
-        if let Some(site) = site
-            && let Some(coded) = Box::pin(sibling(request, site, &value)).await
+        if let Some(codings) = codings
+            && let Some(coded) = Box::pin(sibling(request, key, codings, &value)).await
         {
             value = coded;
         }
         let mut response = found(service, value, options)?;
         let value = &mut response.value;
         // No store sends several ranges. The links of a page lead nowhere at the store.
-        if site.is_none()
+        if codings.is_none()
             && let Selection::Whole | Selection::Part(_) = response.selection
             && let Some(to) = value.found.link(is_head)?
         {

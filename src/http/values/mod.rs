@@ -11,3 +11,4 @@ pub mod moves;
 pub mod other_store;
 pub mod put;
 pub mod representation;
+pub mod siblings;

@@ -1,12 +1,15 @@
 //! MOVE and COPY of a value (RFC 4918, sections 9.8 and 9.9): what the fields ask for, and the doing. And what they ask
 //! for of a folder.
 
-use crate::http::refusal::Refusal;
-use crate::http::refusal::kind::Kind;
-use hyper::StatusCode;
-
 pub mod perform;
 pub mod request;
+
+use hyper::StatusCode;
+
+use crate::http::refusal::Refusal;
+use crate::http::refusal::kind::Kind;
+use crate::http::values::put::PutOptions;
+use crate::store::{Key, Preconditions};
 
 const DESTINATION: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-destination");
 pub const FIELD: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-field");
@@ -19,6 +22,30 @@ pub const WITHIN: &Kind = &Kind::new(StatusCode::FORBIDDEN, "folder-within");
 pub const OTHER_RULES: &Kind = &Kind::new(StatusCode::CONFLICT, "other-rules");
 pub const TAKEN: &Kind = &Kind::new(StatusCode::CONFLICT, "folder-taken");
 pub const KEPT: &Kind = &Kind::new(StatusCode::PRECONDITION_FAILED, "folder-taken");
+
+/// A MOVE or COPY.
+#[derive(Debug)]
+pub struct MoveRequest {
+    pub from: Key<'static>,
+    pub to: Key<'static>,
+    pub is_copy: bool,
+    /// The preconditions of the source.
+    pub preconditions: Option<Preconditions>,
+    /// The options of the PUT that it is to the destination.
+    pub options: PutOptions,
+    /// The client may be told whether the destination had a value.
+    pub may_tell: bool,
+}
+
+/// A MOVE or COPY of a folder.
+#[derive(Debug)]
+pub struct FolderMove {
+    /// The names of the folders.
+    pub from: Key<'static>,
+    pub to: Key<'static>,
+    /// Values that are in the way of a copy are replaced.
+    pub overwrites: bool,
+}
 
 /// The refusal of a MOVE or COPY without a Destination that is understood.
 pub fn no_destination() -> Refusal {

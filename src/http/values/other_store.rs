@@ -4,11 +4,13 @@
 //! it. A condition, a key to encrypt with, a lock or metadata would be dropped. So a field of these stores is accepted
 //! only if it is known to change nothing; other queries are ignored, as they are in plain requests. Pure.
 
+use std::fmt::Display;
+
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::{Flag, Kind};
 use hyper::Method;
 use hyper::StatusCode;
-use hyper::header::{HeaderMap, HeaderName};
+use hyper::header::HeaderMap;
 use hyper::http::request::Parts;
 
 use crate::http::head::names::{AuthorizationFields, STORES, is_of_store};
@@ -101,38 +103,33 @@ const HARMLESS_WITH: [(&str, &str); 3] = [
 /// Fields that a GET is refused for, beside conditions: they name a part of the value, or its owner.
 const OF_READS: [&str; 3] = ["x-amz-expected-bucket-owner", "x-ms-lease-id", "x-ms-range"];
 
-/// A request in the protocol of another store, which is not answered here.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OtherStore {
-    #[error("this server is no S3 or Azure store and does not know {0}: nothing was done")]
-    Field(HeaderName),
-    #[error(
-        "this server is no S3 or Azure store and does not know the parameter {0}: nothing was done"
-    )]
-    Parameter(&'static str),
-    #[error("this server cannot check {0}: it knows crc32, crc32c, crc64nvme, sha1 and sha256")]
-    Checksum(HeaderName),
-    #[error(
-        "this server is no S3 store: it answers GET, HEAD, PUT and DELETE of single objects and nothing else of S3"
-    )]
-    Operation,
-    #[error(
-        "this server is no S3 store and has no buckets: the first folder of a key takes the place of one"
-    )]
-    Bucket,
-    #[error(
-        "this server is no S3 store and checks no signatures of S3: send a token or a password in their place"
-    )]
-    Signature,
-}
-
 const OTHER_STORE: &Kind =
     &Kind::new(StatusCode::NOT_IMPLEMENTED, "other-store").flags(&[Flag::OfStore]);
 
-impl From<OtherStore> for Refusal {
-    fn from(why: OtherStore) -> Self {
-        OTHER_STORE.because(why.to_string())
-    }
+const OPERATION: Refusal = Refusal::new(
+    OTHER_STORE,
+    "this server is no S3 store: it answers GET, HEAD, PUT and DELETE of single objects and nothing else of S3",
+);
+
+const BUCKET: Refusal = Refusal::new(
+    OTHER_STORE,
+    "this server is no S3 store and has no buckets: the first folder of a key takes the place of one",
+);
+
+const SIGNATURE: Refusal = Refusal::new(
+    OTHER_STORE,
+    "this server is no S3 store and checks no signatures of S3: send a token or a password in their place",
+);
+
+/// The refusal of a field, or of a parameter, that this server does not know.
+fn does_not_know(what: impl Display) -> Refusal {
+    OTHER_STORE.because(format!(
+        "this server is no S3 or Azure store and does not know {what}: nothing was done"
+    ))
+}
+
+fn parameter(name: &str) -> Refusal {
+    does_not_know(format_args!("the parameter {name}"))
 }
 
 /// Refuses a request that means something else here. `has_fields` where it has fields [of a store](is_of_store);
@@ -143,7 +140,7 @@ pub fn check(
     presented: AuthorizationFields<'_>,
     has_fields: bool,
     authorizes: bool,
-) -> Result<(), OtherStore> {
+) -> Result<(), Refusal> {
     let changes = !head.method.is_safe();
     if has_fields {
         check_fields(&head.headers, changes)?;
@@ -154,7 +151,7 @@ pub fn check(
     if is_signed(presented) || is_signed_link(query) {
         check_signed(head, query)?;
         if authorizes {
-            return Err(OtherStore::Signature);
+            return Err(SIGNATURE);
         }
     }
     Ok(())
@@ -176,17 +173,19 @@ fn is_signed_link(query: &QueryFields<'_>) -> bool {
 
 /// Refuses a field of a store that is not known to change nothing in a request that `changes` a value, or a condition
 /// of another.
-fn check_fields(headers: &HeaderMap, changes: bool) -> Result<(), OtherStore> {
+fn check_fields(headers: &HeaderMap, changes: bool) -> Result<(), Refusal> {
     for (name, value) in headers {
         if !is_of_store(name) {
             continue;
         }
         if changes && is_checksum(name) {
             if !is_known_checksum(name) {
-                return Err(OtherStore::Checksum(name.clone()));
+                return Err(OTHER_STORE.because(format!(
+                    "this server cannot check {name}: it knows crc32, crc32c, crc64nvme, sha1 and sha256"
+                )));
             }
         } else if is_refused(name.as_str(), value.as_bytes(), changes) {
-            return Err(OtherStore::Field(name.clone()));
+            return Err(does_not_know(name));
         }
     }
     Ok(())
@@ -208,7 +207,7 @@ fn check_parameters(
     headers: &HeaderMap,
     has_fields: bool,
     changes: bool,
-) -> Result<(), OtherStore> {
+) -> Result<(), Refusal> {
     let is_from = |prefix| headers.keys().any(|name| name.as_str().starts_with(prefix));
     let of_one = OPERATIONS_OF_ONE.iter();
     let of_one = of_one.filter(|(prefix, _)| has_fields && is_from(prefix));
@@ -219,23 +218,23 @@ fn check_parameters(
         let mut refused = refused.iter();
         refused.find(|refused| name.eq_ignore_ascii_case(refused))
     });
-    refused.map_or(Ok(()), |refused| Err(OtherStore::Parameter(refused)))
+    refused.map_or(Ok(()), |refused| Err(parameter(refused)))
 }
 
 /// Refuses a request signed for S3 that does not concern one object: no other means the same here.
-fn check_signed(head: &Parts, query: &QueryFields<'_>) -> Result<(), OtherStore> {
+fn check_signed(head: &Parts, query: &QueryFields<'_>) -> Result<(), Refusal> {
     let (method, path) = (&head.method, head.uri.path());
     let is_known = [Method::GET, Method::HEAD, Method::PUT, Method::DELETE].contains(method);
     let mut parameters = query.pairs();
     if !is_known || path.ends_with('/') || !parameters.all(|(name, value)| is_ignored(name, value))
     {
-        return Err(OtherStore::Operation);
+        return Err(OPERATION);
     }
     let is_bucket = ["/", "%2F", "%2f"]
         .iter()
         .all(|slash| !path.trim_start_matches('/').contains(slash));
     if is_bucket && !method.is_safe() {
-        return Err(OtherStore::Bucket);
+        return Err(BUCKET);
     }
     Ok(())
 }
@@ -265,7 +264,7 @@ mod tests {
         target: &str,
         fields: &[(&str, &str)],
         authorizes: bool,
-    ) -> Option<OtherStore> {
+    ) -> Option<Refusal> {
         let mut request = Request::builder().method(method).uri(target);
         for (name, value) in fields {
             request = request.header(*name, *value);
@@ -288,7 +287,7 @@ mod tests {
             for method in ["PUT", "DELETE", "POST", "PATCH"] {
                 for target in [&target, &other] {
                     let why = checked(method, target, &[], false);
-                    assert_eq!(why, Some(OtherStore::Parameter(operation)), "{target}");
+                    assert_eq!(why, Some(parameter(operation)), "{target}");
                 }
             }
             assert_eq!(checked("GET", &target, &[], false), None, "{operation}");
@@ -304,7 +303,7 @@ mod tests {
         for name in "x-amz-acl x-amz-copy-source x-amz-if-match-size x-amz-meta-a x-amz-mfa \
             x-amz-server-side-encryption x-amz-of-tomorrow x-amz-dates x-goog-hash x-goog-if-generation-match \
             x-ms-blob-content-type x-ms-content-crc64 x-ms-if-tags x-ms-structured-body".split(' ') {
-            let why = Some(OtherStore::Field(HeaderName::from_static(name)));
+            let why = Some(does_not_know(name));
             assert_eq!(put(name, "x"), why, "{name}");
             let delete = checked("DELETE", "/k", &[(name, "x")], false);
             assert_eq!(delete, why, "{name}");
@@ -356,13 +355,13 @@ mod tests {
         ] {
             for method in ["DELETE", "GET"] {
                 let refused = checked(method, target, fields, false);
-                assert_eq!(refused, why.map(OtherStore::Parameter), "{method} {target}");
+                assert_eq!(refused, why.map(parameter), "{method} {target}");
             }
         }
         for condition in CONDITIONS {
             for method in ["GET", "PUT"] {
                 let refused = checked(method, &format!("/k?{condition}=0"), &[], false);
-                assert_eq!(refused, Some(OtherStore::Parameter(condition)));
+                assert_eq!(refused, Some(parameter(condition)));
             }
         }
     }
@@ -393,12 +392,16 @@ mod tests {
             DELETE ; /b ; Bucket",
         ) {
             let refused = checked(method, target, &[SIGNED], false);
-            let refused = refused.map_or(String::new(), |why| format!("{why:?}"));
+            let why = match why {
+                "" => None,
+                "Bucket" => Some(BUCKET),
+                _ => Some(OPERATION),
+            };
             assert_eq!(refused, why, "{method} {target}");
         }
         for (target, fields) in [("/b/k", &[SIGNED][..]), (LINK, &[])] {
             let refused = checked("GET", target, fields, true);
-            assert_eq!(refused, Some(OtherStore::Signature), "{target}");
+            assert_eq!(refused, Some(SIGNATURE), "{target}");
         }
         let no_signature = checked("GET", "/?note=X-Amz-Signature=1", &[], false);
         assert_eq!(no_signature, None);

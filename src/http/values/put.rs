@@ -10,21 +10,39 @@ use hyper::StatusCode;
 use hyper::header::{CONTENT_RANGE, CONTENT_TYPE, HeaderMap};
 use scopeguard::guard;
 
+use crate::access::Existing;
 use crate::http::body::request::Received;
 use crate::http::head::path::check_depth;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::too_large;
 use crate::http::refusal::kind::Kind;
-use crate::http::service::context::{RequestContext, Service};
-use crate::http::service::operation::PutOptions;
+use crate::http::request::{RequestContext, Service};
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::content_names::named_sha256;
 use crate::http::values::digest_fields::{AMZ_CONTENT_SHA256, are_announced};
-use crate::http::values::fields::{BadField, StoredFields};
+use crate::http::values::fields::{AWS_CHUNKED, StoredFields};
 use crate::http::values::media;
 use crate::metrics::ReactorCounters;
-use crate::store::{Attributes, Digests, Key, Published, Upload, UploadHead, Wanted};
+use crate::store::{
+    Attributes, Digests, Key, Preconditions, Published, Upload, UploadHead, Wanted,
+};
+
+/// The options of a PUT.
+#[derive(Debug, Default)]
+pub struct PutOptions {
+    pub preconditions: Option<Preconditions>,
+    pub media_type: Option<Box<str>>,
+    pub fields: StoredFields,
+    pub expected: Digests,
+    /// Digests may follow as trailers, by algorithms not known before.
+    pub digests_follow: bool,
+    /// The most bytes that this client may store, where that is less than the limit of all.
+    pub most: Option<u64>,
+    /// The value is stored only where there is none, for the client may create and not replace; this is the answer
+    /// otherwise.
+    pub existing: Option<Existing>,
+}
 
 const PARTIAL_PUT: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "partial-put");
 const MISMATCH: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "digest-mismatch");
@@ -39,7 +57,7 @@ impl PutOptions {
         // Some clients of S3 send aws-chunked and leave out the Content-Encoding that says so.
         let sha256 = headers.get(AMZ_CONTENT_SHA256);
         if sha256.is_some_and(|word| word.as_bytes().starts_with(b"STREAMING-")) {
-            return Err(BadField::Framing.into());
+            return Err(AWS_CHUNKED);
         }
         Ok(Self {
             preconditions: preconditions_of_write(headers),
@@ -94,6 +112,16 @@ pub async fn put(
     Ok(upload.publish(key).await?)
 }
 
+/// Narrows a PUT of `key`, which the head of the request does not name, to what the client may store there now.
+pub fn permit_now(
+    request: &RequestContext,
+    key: &Key<'_>,
+    options: &mut PutOptions,
+) -> Result<(), Refusal> {
+    let permitted = request.permitted_now(|client| options.permit(key.as_str(), client));
+    permitted.map(drop)
+}
+
 /// Receives a part of a request as a value of `key`, of `len` bytes where that is known: `data` gives its bytes. It is
 /// permitted, and refused, as a PUT of the key would be now. Returns the publishing of the value, which begins when it
 /// is polled; `None` where values are dropped.
@@ -112,7 +140,7 @@ pub async fn receive_part<'r>(
     } = &*request.service;
     check_depth(key, config.limits.max_key_depth)?;
     options.expected = Digests::of_sha256(named_sha256(key, config)?);
-    request.permit_put(key, &mut options)?;
+    permit_now(request, key, &mut options)?;
     let existing = options.existing;
     let _in_flight = count_upload(request.counters());
     let quota = store.quota().filter(|quota| quota.is_by_client());

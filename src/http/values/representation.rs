@@ -24,7 +24,6 @@ use crate::http::head::range::{MAX_PARTS, Multipart, content_range, multipart_ty
 use crate::http::head::syntax::put;
 use crate::http::response::{Reply, empty, plain};
 use crate::http::service_config::ServiceConfig;
-use crate::http::sites::Site;
 use crate::http::values::conditional::Selection;
 use crate::http::values::digest_fields::REPR_DIGEST;
 use crate::http::values::fields::StoredFields;
@@ -57,8 +56,9 @@ impl Representation {
         media_type: Cow<'static, str>,
         fields: StoredFields,
         config: &ServiceConfig,
-        site: Option<&Site>,
+        key: &Key<'_>,
     ) -> Self {
+        let site = config.sites.of(key.as_str());
         let mut headers = HeaderMap::with_capacity(10);
         // A static value has no reference count that reactors would share.
         let content_type = match &media_type {
@@ -184,8 +184,7 @@ impl RepresentedValue {
             // The charset is that of the text, and not of its coded bytes.
             let is_utf8 = is_utf8 && !fields.has_coding();
             let media_type = media::of(key.as_str(), stored, is_utf8);
-            let site = config.sites.of(key.as_str());
-            Representation::new(validators, media_type, fields, config, site)
+            Representation::new(validators, media_type, fields, config, key)
         };
         let own = match &found {
             Found::File(object) => {

@@ -21,9 +21,8 @@ use crate::http::body::Content;
 use crate::http::body::response::Body;
 use crate::http::exchange::RequestGuard;
 use crate::http::piece::Piece;
+use crate::http::request::{ResponseContext, Service, attach};
 use crate::http::response::{Reply, empty, plain};
-use crate::http::service::context::{Service, attach};
-use crate::http::service::operation::ResponseContext;
 use crate::http::watch::feed::{Event, Permission, Subscription, heartbeat};
 use crate::http::watch::request::{
     WatchRequest, WatchTransport, accept_websocket, announce_events,

@@ -69,17 +69,6 @@ pub enum WatchTransport {
     WebSocket(String),
 }
 
-/// Why there is no subscription.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadWatchRequest {
-    #[error("bad WebSocket handshake: {0}")]
-    Handshake(&'static str),
-    #[error("this server speaks version 13 of the WebSocket protocol")]
-    WebSocketVersion,
-    #[error("pages of {} may not follow the changes; the option {}", .0.seen, .0.remedy)]
-    ForeignOrigin(NotAllowlisted),
-}
-
 const HANDSHAKE: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-handshake");
 const VERSION: &Kind = &Kind::new(StatusCode::UPGRADE_REQUIRED, "websocket-version").fields(&[
     ("upgrade", "websocket"),
@@ -89,15 +78,21 @@ const VERSION: &Kind = &Kind::new(StatusCode::UPGRADE_REQUIRED, "websocket-versi
 const FOREIGN: &Kind =
     &Kind::new(StatusCode::FORBIDDEN, "foreign-origin").flags(&[Flag::Audited, Flag::Logged]);
 
-impl From<BadWatchRequest> for Refusal {
-    fn from(why: BadWatchRequest) -> Self {
-        let kind = match why {
-            BadWatchRequest::Handshake(_) => HANDSHAKE,
-            BadWatchRequest::WebSocketVersion => VERSION,
-            BadWatchRequest::ForeignOrigin(_) => FOREIGN,
-        };
-        kind.because(why.to_string())
-    }
+const OTHER_VERSION: Refusal = Refusal::new(
+    VERSION,
+    "this server speaks version 13 of the WebSocket protocol",
+);
+
+/// The refusal of a page of another origin.
+fn foreign_page(page: &NotAllowlisted) -> Refusal {
+    let NotAllowlisted { seen, remedy } = page;
+    FOREIGN.because(format!(
+        "pages of {seen} may not follow the changes; the option {remedy}"
+    ))
+}
+
+fn bad_handshake(why: &str) -> Refusal {
+    HANDSHAKE.because(format!("bad WebSocket handshake: {why}"))
 }
 
 /// The parameters of the feed, and no other: a client that mistypes `prefix` would get all changes.
@@ -132,24 +127,24 @@ fn handshake(
     len: Option<u64>,
     by_https: bool,
     is_allowed: impl Fn() -> bool,
-) -> Result<String, BadWatchRequest> {
+) -> Result<String, Refusal> {
     if len != Some(0) {
-        return Err(BadWatchRequest::Handshake("it has no body"));
+        return Err(bad_handshake("it has no body"));
     }
     let version = headers.get(SEC_WEBSOCKET_VERSION);
     if version.is_none_or(|version| version != "13") {
-        return Err(BadWatchRequest::WebSocketVersion);
+        return Err(OTHER_VERSION);
     }
     let key = only(headers, &SEC_WEBSOCKET_KEY).map(HeaderValue::as_bytes);
     let Some(key) = key.filter(|key| is_key(key)) else {
         let why = "one Sec-WebSocket-Key of 16 bytes in base64 belongs to it";
-        return Err(BadWatchRequest::Handshake(why));
+        return Err(bad_handshake(why));
     };
     // RFC 6454, section 7.3: a page has one; of several the first proves nothing.
     let is_allowed = || only(headers, &ORIGIN).is_some() && is_allowed();
     if headers.contains_key(ORIGIN) && !is_own_origin(headers, by_https) && !is_allowed() {
-        let why = NotAllowlisted::origin(headers.get(ORIGIN).map(HeaderValue::as_bytes));
-        return Err(BadWatchRequest::ForeignOrigin(why));
+        let page = NotAllowlisted::origin(headers.get(ORIGIN).map(HeaderValue::as_bytes));
+        return Err(foreign_page(&page));
     }
     Ok(derive_accept_key(key))
 }
@@ -267,7 +262,7 @@ mod tests {
             assert!(bad(&[VERSION, &key]), "{key}");
         }
         for lines in [&[KEY][..], &[KEY, "sec-websocket-version:8"]] {
-            assert_eq!(shake(lines), Err(BadWatchRequest::WebSocketVersion.into()));
+            assert_eq!(shake(lines), Err(OTHER_VERSION));
         }
         let lines = ["upgrade:websocket", "connection:upgrade", VERSION, KEY];
         for len in [None, Some(1)] {
@@ -304,7 +299,7 @@ mod tests {
             ftp://h:8080|http://h:8080/|http://evil.example|http://h:8080.evil.example|\
             http://app.example".split('|') {
             let unlisted = NotAllowlisted::origin(Some(foreign.as_bytes()));
-            let refused = Err(BadWatchRequest::ForeignOrigin(unlisted).into());
+            let refused = Err(foreign_page(&unlisted));
             assert_eq!(with(foreign), refused, "{foreign}");
         }
     }

@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 
 use crate::failpoint;
 use crate::store::bounds::uses::{append, approval, approve, approved, hash, is_approved, save};
-use crate::store::bounds::{Account, Choice, STEP, Total, Victim, millis};
+use crate::store::bounds::{Account, Choice, Total, Victim, millis};
 use crate::store::changes::Removal;
 use crate::store::list::Lister;
 use crate::store::publish::Publisher;
@@ -142,10 +142,11 @@ impl Work {
     fn count(&self) {
         self.is_counting.store(true, Relaxed);
         match self.lister.count(&self.account) {
-            Ok(()) if self.account.is_whole() => self.note_uses(None),
             Ok(()) => {
-                self.decide_what_may_go();
-                self.account.set_whole();
+                if !self.account.is_whole() {
+                    self.decide_what_may_go();
+                    self.account.set_whole();
+                }
                 self.note_uses(None);
                 // The start waits for it only a moment.
                 let _ = self.is_whole.send(());
@@ -202,7 +203,7 @@ impl Work {
             return self.count();
         }
         self.is_counting.store(true, Relaxed);
-        self.lister.keep_index();
+        self.lister.index.keep();
         self.is_counting.store(false, Relaxed);
         while self.evict(runtime, self.account.victims_of_age()) {}
     }
@@ -226,20 +227,14 @@ impl Work {
         (bytes > 0).then_some((free, Total { bytes, keys: 0 }))
     }
 
-    /// Has the publisher remove `victims`, some at a time; true if one is gone, and there may be more.
+    /// Has the publisher remove `victims`; true if one is gone, and there may be more.
     fn evict(&self, runtime: &Runtime, victims: Vec<Victim>) -> bool {
-        let mut is_gone = false;
-        let mut victims = victims.into_iter().peekable();
-        while victims.peek().is_some() {
-            let publisher = self.publisher.upgrade();
-            let Some(publisher) = publisher.filter(|_| !self.has_ended.load(Relaxed)) else {
-                return false;
-            };
-            let removed = publisher.evict(victims.by_ref().take(STEP));
-            let mut removed = runtime.block_on(removed).into_iter();
-            is_gone |= removed.any(|outcome| matches!(outcome, Ok(Some(_))));
-        }
-        is_gone
+        let Some(publisher) = self.publisher.upgrade() else {
+            return false;
+        };
+        let removed = publisher.evict(victims, || !self.has_ended.load(Relaxed));
+        let mut removed = runtime.block_on(removed).into_iter();
+        removed.any(|outcome| matches!(outcome, Ok(Some(_))))
     }
 
     /// Notes the uses of the last `span`, or of all time, once all values are known.

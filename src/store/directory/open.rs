@@ -67,28 +67,6 @@ pub struct Options {
     pub evict_existing: bool,
 }
 
-#[cfg(test)]
-impl Options {
-    /// For a small store of a test.
-    pub fn small() -> Self {
-        Self {
-            cache: 0,
-            cached_files: 1,
-            listing_index: 0,
-            compute_threads: 1,
-            cpus: None,
-            durability: Durability::Os,
-            journal: JournalOptions::default(),
-            staging: StagingBounds::default(),
-            min_free: 0,
-            upload_expiry: Duration::ZERO,
-            is_text: |_, _| false,
-            bounds: Vec::new(),
-            evict_existing: false,
-        }
-    }
-}
-
 /// The journal: small values and deletes are synced there, with one sync for all waiting writers.
 #[derive(Clone, Debug)]
 pub struct JournalOptions {

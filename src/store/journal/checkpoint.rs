@@ -242,8 +242,9 @@ impl Checkpoints {
 
     /// Waits until a checkpoint has settled all that was made; fails where the next one fails. Blocks.
     pub fn checkpoint_all(&self) -> Result<(), Error> {
-        let is_settled = |state: &mut CheckpointState| (!state.is_unsettled()).then_some(());
-        self.wait_for("settle the journal", is_settled)
+        self.wait_for("settle the journal", |state| {
+            (!state.is_unsettled()).then_some(())
+        })
     }
 
     /// Waits until `get` finds what it wants; fails while `doing` that, where a round has ended that began after this
@@ -265,8 +266,8 @@ impl Checkpoints {
             };
             self.changed.wait_while(&mut state, waits);
         }
-        let failure = || state.failure.clone();
-        got.ok_or_else(|| failure().unwrap_or_else(|| Error::new(doing, Errno::IO)))
+        let failure = state.failure.clone();
+        got.ok_or_else(|| failure.unwrap_or_else(|| Error::new(doing, Errno::IO)))
     }
 
     /// The end of the settled log.
@@ -304,8 +305,7 @@ impl Checkpoints {
             let wait = state.due.map_or(Duration::MAX, left);
             self.changed.wait_for(&mut state, wait);
         }
-        let is_long_ago = |at: Instant| at.elapsed() >= interval();
-        state.logs_failures = state.logged_at.is_none_or(is_long_ago);
+        state.logs_failures = state.logged_at.is_none_or(|at| at.elapsed() >= interval());
         let mut to = None;
         if state.is_due() {
             state.due = None;
@@ -334,8 +334,7 @@ impl Checkpoints {
         match made {
             Ok(segment) => state.segments.add(segment),
             Err(errno) => {
-                let refused = || Error::new(MAKE_SEGMENT, errno);
-                state.failure.get_or_insert_with(refused);
+                state.failure.get_or_insert(Error::new(MAKE_SEGMENT, errno));
                 state.log_failure("cannot make a segment of the journal", errno);
             }
         }
@@ -344,8 +343,8 @@ impl Checkpoints {
     /// Settles all before `to`; false if that failed.
     fn checkpoint(&self, to: u64) -> bool {
         failpoint::reach("thread", "disk-checkpoint");
-        let began = Instant::now();
-        let appended = self.writer.counters.journal.appended.get();
+        let journal = &self.writer.counters.journal;
+        let (began, appended) = (Instant::now(), journal.appended.get());
         if self.state.lock().is_failing() {
             // Before the kernel can drop it.
             self.refuse_reads();
@@ -358,7 +357,6 @@ impl Checkpoints {
             return false;
         }
         self.allow_reads();
-        let journal = &self.writer.counters.journal;
         journal.checkpointed(began.elapsed(), appended);
         true
     }

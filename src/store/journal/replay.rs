@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use super::super::attributes::Attributes;
 use super::super::commit::{self, TRIES};
 use super::super::directory_fd::{
-    Blocking, NameKind, ValuesDir, changed, is_no_folder, look_up, split,
+    Blocking, NameKind, ValuesDir, is_no_folder, look_up, split, stat,
 };
 use super::super::empty_folders::remove_below;
 use super::super::new_value::{NewValue, Source};
@@ -29,7 +29,7 @@ use super::super::write_context::WriteContext;
 use super::format::{ChangeRecord, Record};
 use super::log::{Fate, History};
 use super::segment::Frame;
-use crate::value::{Error, Key, Meta, folder_and_above};
+use crate::value::{Error, Key, Meta, changed, folder_and_above};
 
 /// Keys that a hand has changed since, which are named in the log; of the others there is the number.
 pub const NAMED: usize = 20;
@@ -355,8 +355,8 @@ impl Replay<'_> {
         let (folder, name) = split(path);
         let folder = self.dir.folder(folder);
         let folder = folder.map_err(Error::errno_while("look up"))?;
-        let changed = changed(&folder, name).map_err(Error::errno_while("look up"))?;
-        let is_older = History::is_older(change, changed);
+        let stat = stat(&folder, name).map_err(Error::errno_while("look up"))?;
+        let is_older = History::is_older(change, changed(&stat));
         if let Some(writer) = self.writer.filter(|_| is_older) {
             let aside = writer.next_version(None)?.nanos().to_string();
             set_aside(&writer.temp_dir.own, folder, name, &aside)

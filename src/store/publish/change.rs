@@ -196,12 +196,6 @@ impl ChangeRequest {
         }
     }
 
-    /// False if it is a removal by the server whose value was used since it was decided with this `plan`.
-    pub fn is_allowed_still(&self, plan: Plan) -> bool {
-        let condition = self.condition.as_ref().filter(|_| self.removal().is_some());
-        condition.is_none_or(|allows| allows(plan.base))
-    }
-
     /// It is made as it was planned; its names are yet to be synced, if it `syncs`.
     pub fn made(self, plan: Plan, syncs: bool) -> AppliedChange {
         let from = self.source().map(|source| Box::new(source.key.clone()));

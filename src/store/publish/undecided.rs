@@ -140,7 +140,10 @@ impl Undecided {
                 return;
             }
             Decision::Make(plan) => {
-                let is_allowed = change.is_allowed_still(plan);
+                // The value of a removal by the server may have been used since.
+                let condition = change.condition.as_ref();
+                let condition = condition.filter(|_| change.removal().is_some());
+                let is_allowed = condition.is_none_or(|allows| allows(plan.base));
                 let made = entry.staged.and_then(|()| {
                     is_allowed.then_some(()).ok_or(Error::Precondition)?;
                     survive(|| files.make(&mut change, plan))

@@ -8,8 +8,6 @@ use hyper::{Method, Request, Version};
 use super::RequestHead;
 use crate::access::{Policy, Subject};
 use crate::http::auth::need::Need;
-use crate::http::auth::share::ShareRequest;
-use crate::http::auth::sign::explain_share;
 use crate::http::head::CommonHeaders;
 use crate::http::head::client::{Client, Peer};
 use crate::http::head::names::UPLOAD_COMPLETE;
@@ -17,6 +15,8 @@ use crate::http::head::query::QueryFields;
 use crate::http::refusal::Refusal;
 use crate::http::service::operation::Operation;
 use crate::http::service_config::{ServiceConfig, UploadLimits};
+use crate::http::share::ShareRequest;
+use crate::http::share::sign::explain_share;
 
 /// What a request needs.
 pub struct Explained {

@@ -4,7 +4,7 @@ use hyper::{Method, StatusCode};
 
 use super::RequestHead;
 use crate::http::archives::{
-    self, ArchiveFormat, ArchiveRequest, BadArchive, UnpackRequest, selected,
+    self, ArchiveFormat, ArchiveRequest, UnpackRequest, selected, takes_no,
 };
 use crate::http::head::path::{check_depth, folder};
 use crate::http::listing::perform::list_request;
@@ -72,7 +72,7 @@ impl<'a> RequestHead<'a> {
         self.needs_length()?;
         self.refuses_if()?;
         if self.common.resumable && config.resumes() {
-            return Err(BadArchive::Field("Upload-Complete").into());
+            return Err(takes_no("Upload-Complete"));
         }
         let request = UnpackRequest::of(format, folder, &head.headers)?;
         Ok(Operation::Unpack(Box::new(request)))

@@ -6,10 +6,10 @@ use crate::http::audit::AuditEvent;
 use crate::http::head::path::path_of;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{PRECONDITION, too_large};
+use crate::http::request::{RequestContext, Service};
 use crate::http::response::{Reply, empty};
-use crate::http::service::context::{RequestContext, Service};
-use crate::http::service::operation::MoveRequest;
 use crate::http::values::moves::EXISTS;
+use crate::http::values::moves::MoveRequest;
 use crate::http::values::put::verify;
 use crate::http::values::representation::describe_stored;
 use crate::store::{

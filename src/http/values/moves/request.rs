@@ -16,11 +16,14 @@ use crate::http::head::query::{Parameters, QueryFields};
 use crate::http::head::syntax::only;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{BAD_KEY, FOLDER_PRECONDITION, NO_SUCH_PATH};
-use crate::http::service::operation::{FolderMove, MoveRequest, Operation, PutOptions};
+use crate::http::service::operation::Operation;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::content_names::named_sha256;
-use crate::http::values::moves::{FIELD, SAME, WITHIN, elsewhere, mixed, no_destination};
+use crate::http::values::moves::{
+    FIELD, FolderMove, MoveRequest, SAME, WITHIN, elsewhere, mixed, no_destination,
+};
+use crate::http::values::put::PutOptions;
 use crate::store::{DELETE_AFTER, DELETE_AT, Key, Preconditions};
 
 const DESTINATION: HeaderName = HeaderName::from_static("destination");

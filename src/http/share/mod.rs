@@ -1,7 +1,9 @@
 //! Requests for links to share: a POST to `/key?share=1h` asks for a signed link by which others may read the value of
-//! this key for that time. Pure; [`sign`](super::sign) answers it.
+//! this key for that time. Pure; [`sign`] answers it.
 //!
 //! The address of a link has the names by which the client asked, and only the client gets it.
+
+pub mod sign;
 
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::{Flag, Kind};
@@ -30,31 +32,26 @@ pub struct ShareRequest {
     pub base: String,
 }
 
-/// The reason that no link is made.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadShare {
-    #[error("share is the time that a link lasts, a second or more, as share=1h or share=7d")]
-    Query,
-    #[error("a link lasts at most {} here", written(*.0))]
-    TooLong(Duration),
-    #[error(
-        "this server signs no links for you: that takes --access, and in its file `shares` of your subject, the name of a link key"
-    )]
-    NotOffered,
-    #[error("links of this link key do not count for this key: see its prefix and its subject")]
-    NotCounted,
-}
-
 const NO_SHARE: &Kind = &Kind::new(StatusCode::FORBIDDEN, "no-share").flags(&[Flag::Audited]);
 
-impl From<BadShare> for Refusal {
-    fn from(why: BadShare) -> Self {
-        let kind = match why {
-            BadShare::Query | BadShare::TooLong(_) => BAD_QUERY,
-            BadShare::NotOffered | BadShare::NotCounted => NO_SHARE,
-        };
-        kind.because(why.to_string())
-    }
+pub const NOT_OFFERED: Refusal = Refusal::new(
+    NO_SHARE,
+    "this server signs no links for you: that takes --access, and in its file `shares` of your subject, the name of a link key",
+);
+
+pub const NOT_COUNTED: Refusal = Refusal::new(
+    NO_SHARE,
+    "links of this link key do not count for this key: see its prefix and its subject",
+);
+
+const BAD_TIME: Refusal = Refusal::new(
+    BAD_QUERY,
+    "share is the time that a link lasts, a second or more, as share=1h or share=7d",
+);
+
+/// The refusal of a link that is to last longer than `most`.
+pub fn too_long(most: Duration) -> Refusal {
+    BAD_QUERY.because(format!("a link lasts at most {} here", written(most)))
 }
 
 /// The time as clients write it: whole days as `1d`, of which others would be months.
@@ -96,9 +93,9 @@ fn lasts(query: &QueryFields<'_>) -> Result<Option<Duration>, Refusal> {
     query.check_all(PARAMETERS)?;
     let lasts = query.get(SHARE).filter(|lasts| !lasts.is_empty());
     let lasts = lasts.map(parse_duration).transpose();
-    let lasts = lasts.map_err(|_| BadShare::Query)?;
+    let lasts = lasts.map_err(|_| BAD_TIME)?;
     if lasts.is_some_and(|lasts| lasts.as_secs() == 0) {
-        return Err(BadShare::Query.into());
+        return Err(BAD_TIME);
     }
     Ok(lasts)
 }

@@ -12,15 +12,15 @@ use crate::access::{LinkKind, LinkTerms, Policy, Subject};
 use crate::http::audit::AuditEvent;
 use crate::http::auth::credentials::{Principal, SignedLink};
 use crate::http::auth::need::Need;
-use crate::http::auth::share::{BadShare, ShareRequest};
 use crate::http::head::syntax::encoded;
 use crate::http::refusal::Refusal;
 use crate::http::response::{Reply, TEXT, unstored};
+use crate::http::share::{NOT_COUNTED, NOT_OFFERED, ShareRequest, too_long};
 use crate::store::second;
 
 /// Makes the link that was `asked` for by the client `principal`, if it has the rights to it.
 pub fn sign(principal: Option<&Principal>, asked: &ShareRequest) -> Result<Reply, Refusal> {
-    let principal = principal.ok_or(BadShare::NotOffered)?;
+    let principal = principal.ok_or(NOT_OFFERED)?;
     let (policy, now) = (principal.access.policy(), SystemTime::now());
     // The rules may be others than before a check of its password.
     let principal = principal.by_policy(&policy)?;
@@ -46,14 +46,14 @@ fn signed(
     key: &str,
     lasts: Option<Duration>,
     now: SystemTime,
-) -> Result<SignedLink, BadShare> {
+) -> Result<SignedLink, Refusal> {
     let by = policy.shares.get(&subject.name);
     let link_key = by.and_then(|by| Some((by, policy.link_keys.get(by)?)));
-    let (by, link_key) = link_key.ok_or(BadShare::NotOffered)?;
+    let (by, link_key) = link_key.ok_or(NOT_OFFERED)?;
     let most = link_key.lasts;
     let lasts = lasts.unwrap_or(most);
     if lasts > most {
-        return Err(BadShare::TooLong(most));
+        return Err(too_long(most));
     }
     let end = second(now).saturating_add(lasts.as_secs());
     let end_of_subject = subject.not_after.map(second);
@@ -64,7 +64,7 @@ fn signed(
         expires,
         max: None,
     };
-    let signature = policy.sign(by, &terms, now).ok_or(BadShare::NotCounted)?;
+    let signature = policy.sign(by, &terms, now).ok_or(NOT_COUNTED)?;
     Ok(SignedLink {
         expires,
         by: by.to_string(),
@@ -79,7 +79,7 @@ pub fn explain_share(
     policy: &Policy,
     subject: &Subject,
     asked: &ShareRequest,
-) -> Result<(String, Duration), BadShare> {
+) -> Result<(String, Duration), Refusal> {
     let now = SystemTime::now();
     let link = signed(policy, subject, asked.key.as_str(), asked.lasts, now)?;
     let lasts = link.expires.saturating_sub(second(now));
