@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::access::Right;
 use crate::http::audit::AuditEvent;
 use crate::http::auth::credentials::Principal;
+use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::head::path::{check_depth, path_of};
 use crate::http::refusal::common::NO_SUCH_FOLDER;
@@ -85,9 +86,9 @@ impl Verb for MakeFolder {
         BodyUse::Refused
     }
 
-    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
+    fn needs(&self) -> Vec<Need<'_>> {
         // For all keys that there could be below it: none is asked for afterwards.
-        client.need(Right::Create, &format!("{}/", self.0))
+        vec![Need::below(Right::Create, self.0.as_str())]
     }
 
     fn perform<'r>(
@@ -108,8 +109,8 @@ impl Verb for RemoveFolder {
         BodyUse::Ignored
     }
 
-    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
-        client.permit_removal(self.folder.as_str())
+    fn needs(&self) -> Vec<Need<'_>> {
+        Need::removal(self.folder.as_str()).into()
     }
 
     fn perform<'r>(
@@ -131,12 +132,13 @@ impl Verb for MoveFolder {
         BodyUse::Ignored
     }
 
-    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
+    fn needs(&self) -> Vec<Need<'_>> {
         // As for a folder that is removed, and one that is made: of all keys that there could be below both.
         let FolderMove { from, to, .. } = &self.0;
-        client.permit_removal(from.as_str())?;
-        client.need(Right::Read, &format!("{from}/"))?;
-        client.need(Right::Create, &format!("{to}/"))
+        let mut needs = Vec::from(Need::removal(from.as_str()));
+        needs.push(Need::below(Right::Read, from.as_str()));
+        needs.push(Need::below(Right::Create, to.as_str()));
+        needs
     }
 
     fn perform<'r>(
@@ -157,9 +159,13 @@ impl Verb for CopyFolder {
         BodyUse::Ignored
     }
 
-    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
+    fn needs(&self) -> Vec<Need<'_>> {
         // Each key is looked at before the first is copied, and when its turn comes.
-        client.permit_copy(&self.0)
+        Need::copy(self.0.from.as_str(), self.0.to.as_str()).into()
+    }
+
+    fn of_each(&self) -> Option<&'static str> {
+        Some("COPY")
     }
 
     fn perform<'r>(
@@ -188,7 +194,7 @@ async fn remove_folder(
     let Service { store, reactor, .. } = &*request.service;
     let refused = Cell::new(None);
     let may_go_on = || {
-        let permit = |client: &Principal| client.permit_removal(folder.as_str());
+        let permit = |client: &Principal| client.meet_all(Need::removal(folder.as_str()));
         let permitted = request.permitted_now(permit);
         permitted.map_err(|why| refused.set(Some(why))).is_ok()
     };
@@ -330,7 +336,8 @@ async fn copy_all(
         while !rest.is_empty() {
             let some = some_at_once(&mut rest, &request.service, asked);
             // It ends with the rights of the client.
-            let client = request.permitted_now(|client| client.permit_copy(asked))?;
+            let needs = || Need::copy(asked.from.as_str(), asked.to.as_str());
+            let client = request.permitted_now(|client| client.meet_all(needs()))?;
             let copies = some.iter().map(async |(key, _)| {
                 let copy = copy_of(client.as_ref(), config, asked, key)?;
                 let copied = relocate(request, copy, Purpose::Scan).await?;
@@ -404,7 +411,7 @@ fn copy_of(
 ) -> Result<MoveRequest, Refusal> {
     let mut copy = asked.copy_of(key, config)?;
     if let Some(client) = client {
-        client.permit_move(&mut copy)?;
+        copy.permit(client)?;
     }
     Ok(copy)
 }

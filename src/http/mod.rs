@@ -38,8 +38,8 @@ mod watch;
 
 pub use crate::store::BodySource;
 pub use admin::Admin;
-pub use archives::ArchiveFormat;
 pub use auth::credentials::{ClientCertificate, SignedLink};
+pub use auth::need::Need;
 pub use body::request::{RequestBody, Stream, StreamBody, content_length};
 pub use body::response::Body;
 pub use exchange::connection::{Connection, Ends};
@@ -50,16 +50,14 @@ pub use head::allowlists::{AllowLists, BadName, BadOrigin, Hosts, Origins};
 pub use head::client::{Client, Peer, TrustedProxies};
 pub use head::encode::{closes, continue_100, encode_interim};
 pub use head::framing::{Framing, Stop, request};
-pub use head::path::{folder, key};
-pub use head::query::QueryFields;
+pub use head::path::key;
 pub use head::range;
 pub use head::syntax::{FramingError, MAX_HEAD};
 pub use head::unread::OptionalFields;
 pub use piece::{Piece, Region, is_hole};
+pub use service::parse::explained::Explained;
 pub use service::{Dispatcher, Responding, ServiceBuilder, Upgrade, known};
 pub use service_config::{RequestLogs, Routes, ServiceConfig, UploadLimits};
-pub use share::PARAMETERS as OF_SHARE;
-pub use share::sign::explain_share;
 pub use sites::{INDEX, Site, Sites};
 pub use values::conditional;
 pub use values::fields::{

@@ -14,8 +14,7 @@ use crate::http::values::fields::KeptFields;
 use crate::store::Prefixes;
 
 /// The configuration of the service.
-#[derive(Clone, Debug)]
-#[cfg_attr(any(test, fuzzing), derive(Default))]
+#[derive(Clone, Debug, Default)]
 pub struct ServiceConfig {
     /// The routes of the listener.
     pub routes: Routes,
@@ -54,8 +53,7 @@ pub struct ServiceConfig {
 }
 
 /// The logs of requests.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(any(test, fuzzing), derive(Default))]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct RequestLogs {
     /// An event for each request.
     pub access: bool,
@@ -78,8 +76,7 @@ impl RequestLogs {
 }
 
 /// The limits of uploads.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(any(test, fuzzing), derive(Default))]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct UploadLimits {
     /// The longest value that is stored, in bytes.
     pub max_body: u64,
@@ -90,11 +87,10 @@ pub struct UploadLimits {
 }
 
 /// The routes that a listener has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(any(test, fuzzing), derive(Default))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Routes {
     /// Values, the feed of their changes, and the server's own pages.
-    #[cfg_attr(any(test, fuzzing), default)]
+    #[default]
     All,
     /// The same without metrics, which are on a listener of their own.
     Values,

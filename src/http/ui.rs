@@ -312,7 +312,7 @@ mod tests {
     fn place(folder: &str, query: &str) -> ListTarget {
         ListTarget::new(
             folder.to_owned(),
-            Query::of(&crate::http::QueryFields::of(Some(query))).unwrap(),
+            Query::of(&crate::http::head::query::QueryFields::of(Some(query))).unwrap(),
             ListFormat::Html,
         )
     }
@@ -474,7 +474,7 @@ mod index_tests {
     fn place(folder: &str, query: &str) -> ListTarget {
         ListTarget::new(
             folder.to_owned(),
-            Query::of(&crate::http::QueryFields::of(Some(query))).unwrap(),
+            Query::of(&crate::http::head::query::QueryFields::of(Some(query))).unwrap(),
             ListFormat::Html,
         )
     }

@@ -6,6 +6,7 @@
 use std::pin::Pin;
 
 use crate::http::auth::credentials::Principal;
+use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::refusal::Refusal;
 use crate::http::request::RequestContext;
@@ -38,8 +39,20 @@ pub trait Verb {
         BodyUse::Value
     }
 
+    /// What it needs. The keys that only its performing finds are looked at then.
+    fn needs(&self) -> Vec<Need<'_>> {
+        Vec::new()
+    }
+
+    /// The request that it is for each value which it does not name.
+    fn of_each(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Narrows it to what the client may do of it.
-    fn permit(&mut self, client: &Principal) -> Result<(), Refusal>;
+    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
+        client.meet_all(self.needs())
+    }
 
     fn perform<'r>(
         self: Box<Self>,

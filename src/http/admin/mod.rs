@@ -15,10 +15,10 @@ use hyper::StatusCode;
 use crate::access::Access;
 use crate::access::Right;
 use crate::http::admin::health::{Readiness, ReadinessProbe};
-use crate::http::auth::credentials::Principal;
+use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::head::path::PAGES;
-use crate::http::refusal::Refusal;
+use crate::http::refusal::common::NO_SUCH_PATH;
 use crate::http::request::RequestContext;
 use crate::http::response::{Reply, TEXT, unstored};
 use crate::http::service_config::Routes;
@@ -77,16 +77,17 @@ pub fn page(path: &str, routes: Routes) -> Option<Page> {
 
 /// A request for a page.
 pub struct PageRequest {
-    pub admin: Arc<Admin>,
+    /// None where it is only asked what the request needs.
+    pub admin: Option<Arc<Admin>>,
     pub page: Page,
     pub format: MetricsFormat,
 }
 
 impl Verb for PageRequest {
-    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
+    fn needs(&self) -> Vec<Need<'_>> {
         match self.page {
-            Page::Metrics => client.need_any(Right::Metrics, ""),
-            _ => Ok(()),
+            Page::Metrics => vec![Need::any(Right::Metrics, "")],
+            _ => Vec::new(),
         }
     }
 
@@ -95,7 +96,10 @@ impl Verb for PageRequest {
         _request: &'r RequestContext,
         _body: &'r mut Received<'_>,
     ) -> Performing<'r> {
-        Box::pin(async move { Ok(self.admin.answer(self.page, self.format).await.into()) })
+        Box::pin(async move {
+            let admin = self.admin.ok_or(NO_SUCH_PATH)?;
+            Ok(admin.answer(self.page, self.format).await.into())
+        })
     }
 }
 

@@ -22,6 +22,7 @@ use crate::failpoint;
 use crate::http::archives::zip::{Zip, record_len};
 use crate::http::archives::{ArchiveFormat, ArchiveRequest, describe, tar};
 use crate::http::auth::credentials::Principal;
+use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::body::response::Body;
 use crate::http::body::{Content, Pieces};
@@ -45,10 +46,22 @@ const NO_ROOM: Error =
     Error::Exhausted("memory for the directories of zips, which a tar does not need");
 
 impl Verb for ArchiveRequest {
+    fn needs(&self) -> Vec<Need<'_>> {
+        let prefix = &self.page.prefix;
+        vec![
+            Need::any(Right::Read, prefix),
+            Need::any(Right::List, prefix),
+        ]
+    }
+
+    fn of_each(&self) -> Option<&'static str> {
+        Some("GET and listing")
+    }
+
     fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
-        // Each key is looked at when its turn comes.
-        client.need_any(Right::Read, &self.page.prefix)?;
-        client.permit_list(&mut self.page)
+        client.meet_all(self.needs())?;
+        client.may_list(&mut self.page);
+        Ok(())
     }
 
     fn perform<'r>(

@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::access::Right;
 use crate::http::archives::tar::{Member, TarReader};
 use crate::http::archives::{BAD_ARCHIVE, UnpackRequest, check_digests};
-use crate::http::auth::credentials::Principal;
+use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::refusal::common::{PRECONDITION, too_large};
 use crate::http::refusal::{Done, Refusal, Work};
@@ -77,8 +77,12 @@ impl Verb for UnpackRequest {
         BodyUse::Values
     }
 
-    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
-        client.need_any(Right::Create, &self.folder)
+    fn needs(&self) -> Vec<Need<'_>> {
+        vec![Need::any(Right::Create, &self.folder)]
+    }
+
+    fn of_each(&self) -> Option<&'static str> {
+        Some("PUT")
     }
 
     fn perform<'r>(

@@ -6,6 +6,7 @@
 
 pub mod authorize;
 pub mod credentials;
+pub mod need;
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -23,11 +23,10 @@ use crate::http::head::names::REQUEST_ID;
 use crate::http::head::syntax::only;
 
 /// The format of the logs of requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(any(test, fuzzing), derive(Default))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// Fields: the client, the request, and its result.
-    #[cfg_attr(any(test, fuzzing), default)]
+    #[default]
     Fields,
     /// Also the query, the range, the user agent and the referrer.
     Full,

@@ -18,7 +18,6 @@ use hyper::header::LOCATION;
 use multer::{Field, Multipart};
 
 use crate::http::audit::AuditEvent;
-use crate::http::auth::credentials::Principal;
 use crate::http::body::request::Received;
 use crate::http::forms::{
     FormPart, FormRequest, FormState, MALFORMED, MAX_TEXT, Role, StoredFile, bad_form, bad_text,
@@ -62,9 +61,8 @@ impl Verb for FormRequest {
         BodyUse::Values
     }
 
-    fn permit(&mut self, _client: &Principal) -> Result<(), Refusal> {
-        // Each file is looked at when its turn comes.
-        Ok(())
+    fn of_each(&self) -> Option<&'static str> {
+        Some("PUT")
     }
 
     fn perform<'r>(

@@ -13,8 +13,7 @@ use std::cell::RefCell;
 use std::net::{IpAddr, Ipv6Addr};
 
 /// The names and origins that may use the server: other web sites may not.
-#[derive(Clone, Debug)]
-#[cfg_attr(any(test, fuzzing), derive(Default))]
+#[derive(Clone, Debug, Default)]
 pub struct AllowLists {
     /// The names by which the server may be asked.
     pub hosts: Hosts,

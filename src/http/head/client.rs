@@ -66,6 +66,17 @@ pub struct Client {
 }
 
 impl Client {
+    /// A client of which nothing is known but the other end.
+    pub fn of(peer: Peer) -> Self {
+        Self {
+            peer,
+            by_trusted: false,
+            by_loopback: false,
+            by_tls: false,
+            tls_version: None,
+        }
+    }
+
     /// The field `name` of a trusted proxy, by which it says how it was asked.
     pub fn forwarded<'h>(&self, name: &'static str, headers: &'h HeaderMap) -> Option<&'h str> {
         if !self.by_trusted {

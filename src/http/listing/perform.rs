@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::access::Right;
 use crate::http::auth::credentials::{AuthMethod, Principal};
+use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::body::response::Body;
 use crate::http::head::accept::takes_gzip;
@@ -114,10 +115,6 @@ pub struct Redirect(pub String);
 pub struct SignIn(String);
 
 impl Verb for Redirect {
-    fn permit(&mut self, _client: &Principal) -> Result<(), Refusal> {
-        Ok(())
-    }
-
     fn perform<'r>(
         self: Box<Self>,
         _request: &'r RequestContext,
@@ -146,8 +143,14 @@ impl Verb for SignIn {
 }
 
 impl Verb for ListTarget {
+    fn needs(&self) -> Vec<Need<'_>> {
+        vec![Need::any(Right::List, &self.page.prefix)]
+    }
+
     fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
-        client.permit_list(&mut self.page)
+        client.meet_all(self.needs())?;
+        client.may_list(&mut self.page);
+        Ok(())
     }
 
     fn perform<'r>(
@@ -160,8 +163,14 @@ impl Verb for ListTarget {
 }
 
 impl Verb for UiRequest {
+    fn needs(&self) -> Vec<Need<'_>> {
+        vec![Need::any(Right::List, &self.target.page.prefix)]
+    }
+
     fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
-        client.permit_list(&mut self.target.page)
+        client.meet_all(self.needs())?;
+        client.may_list(&mut self.target.page);
+        Ok(())
     }
 
     fn perform<'r>(

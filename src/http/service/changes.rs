@@ -4,6 +4,7 @@ use hyper::StatusCode;
 
 use crate::access::Right;
 use crate::http::auth::credentials::Principal;
+use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::listing::perform::folder_of;
 use crate::http::refusal::Refusal;
@@ -30,13 +31,12 @@ impl Verb for Delete {
         BodyUse::Ignored
     }
 
-    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
-        client.need(Right::Delete, self.key.as_str())?;
-        match self.preconditions {
-            // A condition reveals the state of the value.
-            Some(_) => client.need(Right::Read, self.key.as_str()),
-            None => Ok(()),
-        }
+    fn needs(&self) -> Vec<Need<'_>> {
+        // A condition reveals the state of the value.
+        let reads = self.preconditions.as_ref().map(|_| Right::Read);
+        let rights = [Right::Delete].into_iter().chain(reads);
+        let needs = rights.map(|right| Need::all(right, self.key.as_str()));
+        needs.collect()
     }
 
     fn perform<'r>(
@@ -65,8 +65,21 @@ impl Verb for MoveRequest {
         BodyUse::Ignored
     }
 
+    /// At the source it is a GET and, if that loses its value, a DELETE, and at the destination a PUT.
+    fn needs(&self) -> Vec<Need<'_>> {
+        let removes = (!self.is_copy).then_some(Right::Delete);
+        let of_source = [Right::Read].into_iter().chain(removes);
+        let of_source = of_source.map(|right| Need::all(right, self.from.as_str()));
+        of_source
+            .chain(self.options.needs(self.to.as_str()))
+            .collect()
+    }
+
     fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
-        client.permit_move(self)
+        client.meet_all(self.needs())?;
+        // Whether there was a value is the state of that.
+        self.may_tell = client.allows(Right::Read, self.to.as_str());
+        self.options.permit(self.to.as_str(), client)
     }
 
     fn perform<'r>(

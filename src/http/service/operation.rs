@@ -7,6 +7,7 @@ use hyper::header::HeaderValue;
 
 use crate::access::Right;
 use crate::http::auth::credentials::Principal;
+use crate::http::auth::need::Need;
 use crate::http::refusal::Refusal;
 use crate::http::service_config::ServiceConfig;
 use crate::http::uploads::UPLOAD_METHODS;
@@ -97,15 +98,33 @@ impl Operation<'_> {
         }
     }
 
+    /// What it needs.
+    pub fn needs(&self) -> Vec<Need<'_>> {
+        match self {
+            Self::Get { key, .. } => vec![Need::all(Right::Read, key.as_str())],
+            Self::Put { key, options, .. } => options.needs(key.as_str()).collect(),
+            Self::Watch(request) => vec![Need::any(Right::Watch, &request.prefix)],
+            Self::Other(verb) => verb.needs(),
+        }
+    }
+
+    /// The request that it is for each value which it does not name.
+    pub fn of_each(&self) -> Option<&'static str> {
+        match self {
+            Self::Other(verb) => verb.of_each(),
+            _ => None,
+        }
+    }
+
     /// Narrows it to what the `client` may do of it.
     pub fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
         match self {
-            Self::Get { key, .. } => client.need(Right::Read, key.as_str()),
             Self::Put { key, options, len } => {
-                client.permit_put(key.as_str(), options)?;
-                client.limit(options, *len)
+                options.permit(key.as_str(), client)?;
+                options.limit(client, *len)
             }
-            Self::Watch(request) => client.need_any(Right::Watch, &request.prefix),
+            Self::Get { key, .. } => client.meet(&Need::all(Right::Read, key.as_str())),
+            Self::Watch(request) => client.meet(&Need::any(Right::Watch, &request.prefix)),
             Self::Other(verb) => verb.permit(client),
         }
     }

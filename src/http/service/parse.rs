@@ -51,6 +51,7 @@ use crate::http::values::put::PutOptions;
 use crate::http::watch::request::WatchRequest;
 use crate::store::{Digests, Key, UploadId};
 
+pub mod explained;
 mod folders;
 
 const LENGTH_REQUIRED: &Kind = &Kind::new(StatusCode::LENGTH_REQUIRED, "length-required");
@@ -72,7 +73,8 @@ pub struct RequestHead<'a> {
     pub client: Client,
     pub common: CommonHeaders<'a>,
     config: &'a ServiceConfig,
-    admin: &'a Arc<Admin>,
+    /// None where it is only asked what the request needs.
+    admin: Option<&'a Arc<Admin>>,
 }
 
 impl<'a> RequestHead<'a> {
@@ -91,7 +93,7 @@ impl<'a> RequestHead<'a> {
             client,
             common: CommonHeaders::of(head),
             config,
-            admin,
+            admin: Some(admin),
         }
     }
 
@@ -189,10 +191,8 @@ impl<'a> RequestHead<'a> {
         if let Some(page) = page(self.path, config.routes) {
             match head.method {
                 Method::GET | Method::HEAD => {
-                    let (admin, format) = (
-                        Arc::clone(self.admin),
-                        MetricsFormat::preferred(&head.headers),
-                    );
+                    let admin = self.admin.cloned();
+                    let format = MetricsFormat::preferred(&head.headers);
                     return Ok(Operation::other(PageRequest {
                         admin,
                         page,
@@ -222,9 +222,7 @@ impl<'a> RequestHead<'a> {
             Method::PUT => self.put(),
             // Before uploads: with the fields of one, the value would be replaced.
             Method::POST if !config.compat && self.query.resembles(share::PARAMETERS) => {
-                let key = self.changed_key()?.into_owned();
-                let request = ShareRequest::of(head, &self.query, key, self.client, config)?;
-                Ok(Operation::other(request))
+                Ok(Operation::other(self.share()?))
             }
             // Clients that only know resumable uploads create them by POST.
             Method::POST if self.common.resumable && config.resumes() => self.put(),
@@ -242,6 +240,11 @@ impl<'a> RequestHead<'a> {
             Method::OPTIONS if !config.compat => Ok(self.options(self.target())),
             _ => self.extension(),
         }
+    }
+
+    fn share(&self) -> Result<ShareRequest, Refusal> {
+        let key = self.changed_key()?.into_owned();
+        ShareRequest::of(self.head, &self.query, key, self.client, self.config)
     }
 
     fn watch(&self) -> Result<Operation<'a>, Refusal> {

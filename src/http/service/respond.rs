@@ -11,7 +11,6 @@ use hyper::header::{
 };
 use hyper::{Response, StatusCode};
 
-use crate::http::auth::credentials::Principal;
 use crate::http::body::request::Received;
 use crate::http::body::response::Body;
 use crate::http::refusal::Refusal;
@@ -72,10 +71,6 @@ const EXPOSED: &str = "etag, last-modified, content-encoding, content-dispositio
     server-timing, location, upload-complete, upload-offset, upload-length, upload-limit";
 
 impl Verb for OptionsRequest {
-    fn permit(&mut self, _client: &Principal) -> Result<(), Refusal> {
-        Ok(())
-    }
-
     fn perform<'r>(
         self: Box<Self>,
         request: &'r RequestContext,

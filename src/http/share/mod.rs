@@ -89,7 +89,7 @@ impl ShareRequest {
 }
 
 /// The time that the link of this query is to last, if it says it.
-pub fn lasts(query: &QueryFields<'_>) -> Result<Option<Duration>, Refusal> {
+fn lasts(query: &QueryFields<'_>) -> Result<Option<Duration>, Refusal> {
     query.check_all(PARAMETERS)?;
     let lasts = query.get(SHARE).filter(|lasts| !lasts.is_empty());
     let lasts = lasts.map(parse_duration).transpose();

@@ -12,19 +12,19 @@ use hyper::StatusCode;
 use crate::access::{LinkKind, LinkTerms, Policy, Subject};
 use crate::http::audit::AuditEvent;
 use crate::http::auth::credentials::{Principal, SignedLink};
+use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
-use crate::http::head::query::QueryFields;
 use crate::http::head::syntax::encoded;
 use crate::http::refusal::Refusal;
 use crate::http::request::RequestContext;
 use crate::http::response::{Reply, TEXT, unstored};
-use crate::http::share::{NOT_COUNTED, NOT_OFFERED, ShareRequest, lasts, too_long};
+use crate::http::share::{NOT_COUNTED, NOT_OFFERED, ShareRequest, too_long};
 use crate::http::verb::{Performing, Verb};
 use crate::store::second;
 
 impl Verb for ShareRequest {
-    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
-        client.permit_share(self.key.as_str())
+    fn needs(&self) -> Vec<Need<'_>> {
+        Need::share(self.key.as_str()).into()
     }
 
     fn perform<'r>(
@@ -42,7 +42,7 @@ fn sign(principal: Option<&Principal>, asked: &ShareRequest) -> Result<Reply, Re
     let (policy, now) = (principal.access.policy(), SystemTime::now());
     // The rules may be others than before a check of its password.
     let principal = principal.by_policy(&policy)?;
-    principal.permit_share(asked.key.as_str())?;
+    principal.meet_all(Need::share(asked.key.as_str()))?;
     let link = signed(
         &policy,
         &principal.subject,
@@ -91,16 +91,15 @@ fn signed(
     })
 }
 
-/// What comes of a request by `subject` for the link of this `query`, if it has the rights to it: the name of the link
+/// What comes of this request by `subject` for a link, if it has the rights to it: the name of the link
 /// key, and the time that the link lasts.
 pub fn explain_share(
     policy: &Policy,
     subject: &Subject,
-    key: &str,
-    query: &QueryFields<'_>,
+    asked: &ShareRequest,
 ) -> Result<(String, Duration), Refusal> {
     let now = SystemTime::now();
-    let link = signed(policy, subject, key, lasts(query)?, now)?;
+    let link = signed(policy, subject, asked.key.as_str(), asked.lasts, now)?;
     let lasts = link.expires.saturating_sub(second(now));
     Ok((link.by, Duration::from_secs(lasts)))
 }

@@ -6,6 +6,7 @@ use hyper::http::request::Parts;
 
 use crate::access::Right;
 use crate::http::auth::credentials::Principal;
+use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::head::accept::codings;
 use crate::http::head::query::QueryFields;
@@ -46,13 +47,17 @@ pub enum Otherwise {
 }
 
 impl Verb for SiteRequest {
+    fn needs(&self) -> Vec<Need<'_>> {
+        vec![Need::all(Right::Read, self.key.as_str())]
+    }
+
     fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
         match &mut self.otherwise {
             // To one who may read the index, the listing is permitted where there is none.
             Otherwise::Listing(listing) if !client.may_read(self.key.as_str()) => {
                 listing.permit(client)
             }
-            _ => client.need(Right::Read, self.key.as_str()),
+            _ => client.meet_all(self.needs()),
         }
     }
 

@@ -8,7 +8,10 @@ use hyper::StatusCode;
 
 use crate::access::Right;
 use crate::http::audit::AuditEvent;
+use crate::http::auth::authorize::not_allowed;
+use crate::http::auth::credentials::AuthMethod;
 use crate::http::auth::credentials::Principal;
+use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::head::path::path_of;
 use crate::http::refusal::Refusal;
@@ -48,8 +51,17 @@ impl Verb for CreateUpload {
         true
     }
 
+    fn needs(&self) -> Vec<Need<'_>> {
+        self.options.needs(self.key.as_str()).collect()
+    }
+
     fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
-        client.permit_upload(self.key.as_str(), &mut self.options)
+        self.options.permit(self.key.as_str(), client)?;
+        match client.by {
+            // A link is for one request.
+            AuthMethod::Link { .. } => Err(not_allowed(Right::Write)),
+            _ => Ok(()),
+        }
     }
 
     fn perform<'r>(
@@ -78,9 +90,8 @@ impl Verb for UseUpload {
         !matches!(self.1, UploadRequest::Offset)
     }
 
-    fn permit(&mut self, _client: &Principal) -> Result<(), Refusal> {
-        // The key of the upload is looked at when it is known.
-        Ok(())
+    fn of_each(&self) -> Option<&'static str> {
+        Some("PUT")
     }
 
     fn perform<'r>(

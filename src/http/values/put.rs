@@ -10,7 +10,9 @@ use hyper::StatusCode;
 use hyper::header::{CONTENT_RANGE, CONTENT_TYPE, HeaderMap};
 use scopeguard::guard;
 
-use crate::access::Existing;
+use crate::access::{Existing, Right};
+use crate::http::auth::credentials::{AuthMethod, Principal};
+use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::head::path::check_depth;
 use crate::http::refusal::Refusal;
@@ -25,7 +27,7 @@ use crate::http::values::fields::{AWS_CHUNKED, StoredFields};
 use crate::http::values::media;
 use crate::metrics::ReactorCounters;
 use crate::store::{
-    Attributes, Digests, Key, Preconditions, Published, Upload, UploadHead, Wanted,
+    Attributes, Digests, Key, Preconditions, Published, Upload, UploadHead, Wanted, WriteCondition,
 };
 
 /// The options of a PUT.
@@ -77,6 +79,41 @@ impl PutOptions {
         })
     }
 
+    /// What a PUT of `key` needs.
+    pub fn needs<'k>(&self, key: &'k str) -> impl Iterator<Item = Need<'k>> + use<'k> {
+        let needs = match self.preconditions.as_ref().map(Preconditions::exact) {
+            None => [Some(Need::Store(key.into())), None, None],
+            Some(Some(WriteCondition::Create)) => [Some(Need::all(Right::Create, key)), None, None],
+            // A condition reveals the state of the value.
+            Some(_) => {
+                [Right::Create, Right::Write, Right::Read].map(|right| Some(Need::all(right, key)))
+            }
+        };
+        needs.into_iter().flatten()
+    }
+
+    /// Narrows a PUT of `key` to what the `client` may store there.
+    pub fn permit(&mut self, key: &str, client: &Principal) -> Result<(), Refusal> {
+        client.meet_all(self.needs(key))?;
+        if self.preconditions.is_none() && !client.allows(Right::Write, key) {
+            self.preconditions = Some(Preconditions::NEW);
+            self.existing = Some(client.subject.grant.existing(key));
+        }
+        Ok(())
+    }
+
+    /// Limits an upload of `len` bytes by a signed link to the length of the link.
+    pub fn limit(&mut self, client: &Principal, len: Option<u64>) -> Result<(), Refusal> {
+        let AuthMethod::Link { max } = client.by else {
+            return Ok(());
+        };
+        self.most = max;
+        match (max, len) {
+            (Some(limit), Some(len)) if len > limit => Err(too_large(limit)),
+            _ => Ok(()),
+        }
+    }
+
     /// Takes what is kept with the value, and the preconditions under which it is published.
     pub fn head(&mut self) -> UploadHead {
         UploadHead {
@@ -118,7 +155,7 @@ pub fn permit_now(
     key: &Key<'_>,
     options: &mut PutOptions,
 ) -> Result<(), Refusal> {
-    let permitted = request.permitted_now(|client| client.permit_put(key.as_str(), options));
+    let permitted = request.permitted_now(|client| options.permit(key.as_str(), client));
     permitted.map(drop)
 }
 

@@ -96,6 +96,7 @@ fn it_is_explained_which_rule_decides() {
         ann GET /?prefix=%61nn/x ; list: allowed by rule 2, for * with the prefix \"{name}/\"
         ann GET /b/?prefix=ann/ ; list: refused, no rule allows it
         anonymous GET /ann/x ; read: refused, no rule allows it
+        ann POST /a/b ; write: refused, no rule allows it|create: allowed by rule 1, for ann with the prefix \"a/\"|where there is a value: 403
         ann GET /-/metrics ; metrics: refused, no rule allows it";
     for [request, expected] in table(cases) {
         let output = explain(request);
@@ -112,13 +113,15 @@ fn it_is_explained_which_rule_decides() {
     }
     let wrong = "
         bob GET /a ; there is no subject \"bob\"
-        ann TRACE /a ; give GET, HEAD, PUT, POST, DELETE, MKCOL, MOVE or COPY
+        ann TRACE /a ; this path takes GET, HEAD, PUT, DELETE, MOVE, COPY, MKCOL, OPTIONS
         ann GET /..
         ann GET /%2e%2e/
         ann MOVE /a /..
-        ann POST /-/upload ; each file of a form is a PUT
-        ann MOVE /a/b ; give the path of the destination too
-        ann COPY /a/ ; give the path of the destination too
+        ann POST /-/upload ; each value is a PUT of its key
+        ann MOVE /a/b ; MOVE and COPY need one Destination
+        ann COPY /a/ ; MOVE and COPY need one Destination
+        ann GET /a/?archiv=tar ; no parameter \"archiv\"
+        ann DELETE /a/?files=b ; no parameter \"files\"
         ann COPY /a/b /c/ ; a folder is moved and copied to a folder
         ann MOVE /a/ / ; a folder is moved and copied to a folder
         ann PUT /a/b /c/d ; only MOVE and COPY have a destination

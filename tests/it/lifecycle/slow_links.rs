@@ -88,7 +88,7 @@ fn read(
                 match end {
                     End::Stop => server.signal(Signal::TERM),
                     End::Shortage => {
-                        others.extend([(); 4].map(|()| Raw::connect_clear(server.addr)))
+                        others.extend([(); 4].map(|()| Raw::connect_clear(server.addr)));
                     }
                     End::IdleTimeout | End::Certificate => {}
                 }
