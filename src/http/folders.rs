@@ -135,8 +135,8 @@ impl Verb for MoveFolder {
     fn needs(&self) -> Vec<Need<'_>> {
         // As for a folder that is removed, and one that is made: of all keys that there could be below both.
         let FolderMove { from, to, .. } = &self.0;
-        let mut needs = Vec::from(Need::removal(from.as_str()));
-        needs.push(Need::below(Right::Read, from.as_str()));
+        let mut needs = vec![Need::below(Right::Read, from.as_str())];
+        needs.extend(Need::removal(from.as_str()));
         needs.push(Need::below(Right::Create, to.as_str()));
         needs
     }
