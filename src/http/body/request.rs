@@ -113,7 +113,7 @@ impl<'a> Received<'a> {
             };
             self.exchange.progress.count_received(data.len());
             let left = self.left.checked_sub(data.len() as u64);
-            self.left = left.ok_or(too_large(self.limit))?;
+            self.left = left.ok_or_else(|| too_large(self.limit))?;
             return Ok(Some(data));
         }
         self.has_ended = true;

@@ -97,7 +97,7 @@ async fn execute(
         Operation::Put { key, len, options } => {
             let existing = options.existing;
             let put = put(request, key, len, options, body).await;
-            request.narrowed(existing, put.map(stored))
+            request.narrowed(existing, put).map(stored)
         }
         Operation::Other(verb) => Box::pin(perform_verb(request, verb, body)).await,
         // The service itself subscribes, where the store has a feed.
