@@ -2,10 +2,9 @@
 //! background meets the error. Nothing is acknowledged that cannot be read afterwards, and the server lives on.
 
 use crate::disk::Disk;
-use crate::linearizable::load::Load;
-use crate::linearizable::stage::Rules;
+use crate::load::{Load, Progress};
 use crate::nbd::{Nbd, Weakness};
-use crate::power::{ENOUGH, Report};
+use crate::power::{ENOUGH, FAILING_DISK, Report};
 use crate::prelude::*;
 
 fn disk(percent: u8, what: &str) -> Option<Nbd> {
@@ -35,24 +34,25 @@ fn what_a_failing_disk_did_not_take_is_not_acknowledged() {
         server.store("canary", "alive");
         // Small values that are not settled are refused when the disk fails.
         server.settle();
-        let (writes, failed) = report.load.work(server.addr, Rules::Power, |stage| {
-            stage.reach(ENOUGH);
-            stage.let_break();
+        let progress = Progress::under(FAILING_DISK);
+        let writes = report.load.work(server.addr, &progress, || {
+            progress.reach(ENOUGH);
+            progress.let_break();
             disk.fail_writes(true);
-            stage.go_on_for(60);
+            progress.go_on_for(60);
             disk.fail_writes(false);
-            stage.go_on_for(20);
-            (stage.acknowledged(), stage.refused.load(Ordering::Acquire))
+            progress.go_on_for(20);
+            progress.acknowledged()
         });
-        report.writes += writes;
-        refused += failed;
+        report.writes += writes.expect("no broken promise while the disk fails");
+        refused += progress.refused();
         assert_eq!(server.get("canary").body, b"alive");
         healed_by_itself += usize::from(server.put("canary", "alive").status == 200);
         let mut server = again(&mut server, &mut disk);
         report.cuts += 1;
         assert_eq!(server.get("canary").body, b"alive");
         assert_eq!(server.ask("DELETE", "canary").status, 200);
-        report.lost.extend(report.load.look(&server));
+        report.tally.add(report.load.look(&server));
         report.assert_nothing_lost();
         server.stop();
     }

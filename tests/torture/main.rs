@@ -19,7 +19,9 @@ mod faults;
 mod heal;
 mod http2;
 mod journal;
+mod ledger;
 mod linearizable;
+mod load;
 mod mutator;
 mod nbd;
 mod network;
@@ -34,6 +36,7 @@ mod s3;
 mod scale;
 mod slow;
 mod soak;
+mod value;
 mod volatile;
 
 use data_server_testing as support;

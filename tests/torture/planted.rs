@@ -4,7 +4,8 @@
 //! not be asked, for the server makes its system calls itself.
 
 use crate::disk::{Disk, Image, Kind};
-use crate::linearizable::load::Load;
+use crate::ledger::Fault;
+use crate::load::Load;
 use crate::nbd::{Nbd, Weakness};
 use crate::power::{ENOUGH, Moment, Report, write_some};
 use crate::prelude::*;
@@ -17,7 +18,7 @@ fn losses_are_reported(what: &str, disk: Result<impl Disk, String>, of_names_alo
     let lie = "inject=fsync,fdatasync,syncfs:retval=0";
     let trace = "trace=fsync,fdatasync,syncfs";
     let mut options = vec!["--seccomp-bpf", "-e", trace, "-e", lie];
-    let report = Report::of("planted");
+    let mut report = Report::of("planted");
     let folders = report.load.folders();
     let folders: Vec<_> = folders.iter().map(|path| dir.file(path)).collect();
     if of_names_alone {
@@ -33,7 +34,7 @@ fn losses_are_reported(what: &str, disk: Result<impl Disk, String>, of_names_alo
 /// server refuses to start on what is left.
 fn find_out(what: &str, disk: &mut impl Disk, mut report: Report, launch: impl Fn() -> Launch) {
     let mut refused = 0;
-    while report.lost.is_empty() && refused == 0 && report.cuts < 5 {
+    while report.tally.losses() == 0 && refused == 0 && report.cuts < 5 {
         let server = launch().on(&disk.dir()).start();
         report.strike(disk, Moment::After, server);
         match Launch::new(&[]).on(&disk.dir()).start_or_end() {
@@ -41,7 +42,7 @@ fn find_out(what: &str, disk: &mut impl Disk, mut report: Report, launch: impl F
             Err(_) => refused += 1,
         }
     }
-    let found = report.lost.len() + refused;
+    let found = report.tally.losses() + refused;
     assert_ne!(found, 0, "{what}, nothing is lost: {report}");
     counted!("{what}: {report}; {refused} starts refused");
 }
@@ -82,7 +83,8 @@ fn values_changed_by_hand_are_found_out() {
         write_some(&server, &mut load, 2 * ENOUGH);
         server.kill();
         server = Launch::new(&[]).on(&dir).start();
-        assert_eq!(load.look(&server), [""; 0]);
+        let tally = load.look(&server);
+        assert_eq!(tally.losses(), 0, "{tally}: {:?}", tally.examples);
     }
 
     let long = |(_, value): &(Vec<u8>, Vec<u8>)| value.len() >= 1000;
@@ -97,8 +99,10 @@ fn values_changed_by_hand_are_found_out() {
     for (key, value) in &earlier {
         dir.place(std::str::from_utf8(key).expect("UTF-8"), value);
     }
-    let lost = load.look(&server);
-    assert!(lost.len() >= 3, "{lost:?}");
+    let tally = load.look(&server);
+    for fault in [Fault::Missing, Fault::Older, Fault::Resurrected] {
+        assert!(tally.of(fault) > 0, "{tally}");
+    }
 
     let values = dir.values().into_iter().filter(long);
     let mut long = values.map(|(key, _)| String::from_utf8(key).expect("UTF-8"));
@@ -106,9 +110,7 @@ fn values_changed_by_hand_are_found_out() {
     dir.set_len(&next(), 0);
     dir.set_len(&next(), 999);
     dir.place(&next(), vec![b'x'; 2000]);
-    let lost = load.look(&server);
-    let is_torn = |what: &&String| what.ends_with("bytes of nobody");
-    let torn = lost.iter().filter(is_torn).count();
-    // Of the pair of a torn value nothing else is told.
-    assert!(torn == 2 && lost.len() <= 3, "{lost:?}");
+    let tally = load.look(&server);
+    let found = [Fault::Empty, Fault::Torn].map(|fault| tally.of(fault));
+    assert_eq!((found, tally.losses()), ([1, 2], 3), "{tally}");
 }

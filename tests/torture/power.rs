@@ -7,12 +7,18 @@
 use std::fmt;
 
 use crate::disk::{Disk, Image, Kind, sync_of_a_stranger};
-use crate::linearizable::load::Load;
-use crate::linearizable::stage::Rules;
+use crate::ledger::Tally;
+use crate::load::{Load, Progress, Silence, Terms};
 use crate::prelude::*;
 
 /// Acknowledged writes, without which a cut counts for nothing.
 pub(crate) const ENOUGH: usize = 100;
+
+/// A disk that fails: what needs it may be refused, and is then made or not.
+pub(crate) const FAILING_DISK: Terms = Terms {
+    is_excused: |status| status >= 500,
+    silence: Silence::Unknown,
+};
 
 /// The load that cuts of power meet, and what they did.
 pub(crate) struct Report {
@@ -21,17 +27,16 @@ pub(crate) struct Report {
     pub(crate) more: usize,
     pub(crate) cuts: usize,
     pub(crate) writes: usize,
-    /// The pairs that are not as they were acknowledged.
-    pub(crate) lost: Vec<String>,
+    pub(crate) tally: Tally,
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { cuts, writes, .. } = self;
-        let (lost, seed) = (self.lost.len(), self.load.seed);
+        let (tally, seed) = (&self.tally, self.load.seed);
         write!(
             f,
-            "{cuts} cuts, {writes} acknowledged changes, {lost} pairs lost some; seed {seed}"
+            "{cuts} cuts, {writes} acknowledged writes, {tally}; seed {seed}"
         )
     }
 }
@@ -54,36 +59,32 @@ impl Report {
             more: 0,
             cuts: 0,
             writes: 0,
-            lost: Vec::new(),
+            tally: Tally::default(),
         }
     }
 
-    /// One cut of power under a server with these options, and the look at what is left.
-    fn cut(&mut self, disk: &mut impl Disk, cycle: usize, options: &str) {
-        let server = Launch::new(&words(options)).on(&disk.dir()).start();
-        // On a slow device more changes are on their way at once.
-        let is_slow = cycle % 4 == 3 && can_trace();
-        let delay = "inject=fdatasync:delay_enter=20000";
-        let slow = ["-e", "trace=fdatasync", "-e", delay];
-        let tracer = is_slow.then(|| Attached::to(&server, &slow));
-        self.strike(disk, moment(cycle), server);
-        tracer.into_iter().for_each(Attached::abandon);
+    /// One cut of power under a server with this durability, and the look at what is left.
+    fn cut(&mut self, disk: &mut impl Disk, cycle: usize, durability: &str) {
+        let launch = Launch::new(&["--durability", durability]);
+        self.strike(disk, moment(cycle), launch.on(&disk.dir()).start());
         self.look(Launch::new(&[]).on(&disk.dir()).start());
     }
 
     /// One cut of power under `server`.
     pub(crate) fn strike(&mut self, disk: &mut impl Disk, moment: Moment, mut server: TestServer) {
         let enough = ENOUGH + self.more + self.load.random().usize(..3 * ENOUGH);
-        let writes = self.load.work(server.addr, Rules::Power, |stage| {
-            stage.reach(enough);
-            let writes = stage.acknowledged();
+        let progress = Progress::under(FAILING_DISK);
+        let writes = self.load.work(server.addr, &progress, || {
+            progress.reach(enough);
+            let writes = progress.acknowledged();
             if moment == Moment::Among {
-                stage.let_break();
+                progress.let_break();
                 disk.cut();
-                stage.go_on_for(20);
+                progress.go_on_for(20);
             }
             writes
         });
+        let writes = writes.expect("no broken promise before the power is back");
         assert!(writes >= ENOUGH, "{writes} writes count for nothing");
         if moment == Moment::AfterAStranger {
             sync_of_a_stranger(&disk.dir());
@@ -99,7 +100,7 @@ impl Report {
 
     /// Looks at what is left, by a `server` that was started since.
     pub(crate) fn look(&mut self, mut server: TestServer) {
-        self.lost.extend(self.load.look(&server));
+        self.tally.add(self.load.look(&server));
         server.store("after", "served again");
         assert_eq!(server.get("after").body, b"served again");
         assert_eq!(server.ask("DELETE", "after").status, 200);
@@ -108,7 +109,8 @@ impl Report {
 
     #[track_caller]
     pub(crate) fn assert_nothing_lost(&self) {
-        assert!(self.lost.is_empty(), "{SEED}: {self}; {:?}", self.lost);
+        let Tally { examples, .. } = &self.tally;
+        assert_eq!(self.tally.losses(), 0, "{SEED}: {self}; {examples:?}");
     }
 }
 
@@ -122,10 +124,8 @@ pub(crate) fn nothing_acknowledged_is_lost(what: &str, disk: Result<impl Disk, S
     let what = format!("{what}, disk");
     let mut disk = needed!(available(&what, disk));
     let mut report = Report::of("power");
-    for cycle in 0..scaled(6, 100) {
-        // Without a journal each value and name is synced by itself.
-        let journal = ["", " --journal off"][cycle % 5 / 3];
-        report.cut(&mut disk, cycle, &format!("--durability disk{journal}"));
+    for cycle in 0..scaled(3, 100) {
+        report.cut(&mut disk, cycle, "disk");
         report.assert_nothing_lost();
     }
     counted!("{what}: {report}");
@@ -143,7 +143,7 @@ pub(crate) fn it_serves_again(
     let mut report = Report::of("power");
     for cycle in first..first + scaled(1, 30) {
         keep_some(&mut disk, &mut report.load);
-        report.cut(&mut disk, cycle, "--durability os");
+        report.cut(&mut disk, cycle, "os");
     }
     counted!("{what}: {report}");
     Some(report)
@@ -201,14 +201,19 @@ fn a_sync_that_xfs_calls_done_after_shutting_down_is_not_acknowledged() {
 
 /// Has so many writes acknowledged by a server that lacks nothing.
 pub(crate) fn write_some(server: &TestServer, load: &mut Load, writes: usize) {
-    load.work(server.addr, Rules::Power, |stage| stage.reach(writes));
+    let progress = Progress::under(Terms {
+        is_excused: |_| false,
+        silence: Silence::Unknown,
+    });
+    let worked = load.work(server.addr, &progress, || progress.reach(writes));
+    worked.expect("no broken promise");
 }
 
 /// Brings values to the disk that the writes before the cut will replace and remove.
 fn keep_some(disk: &mut impl Disk, load: &mut Load) {
     let mut server = Launch::new(&[]).on(&disk.dir()).start();
     write_some(&server, load, 2 * ENOUGH);
-    assert_eq!(load.look(&server), [""; 0], "before any cut");
+    assert_eq!(load.look(&server).losses(), 0, "before any cut");
     server.stop();
     disk.revive();
 }

@@ -29,10 +29,6 @@ impl Client {
         Self { addr, connection }
     }
 
-    pub fn addr(&self) -> SocketAddr {
-        self.addr
-    }
-
     #[track_caller]
     pub fn ask(&mut self, method: &str, path: &str) -> Response {
         self.answer(method, path, &[])

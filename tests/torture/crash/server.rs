@@ -1,6 +1,7 @@
 //! The real server, as something that is ended under load and started again with other options.
 
-use crate::linearizable::stage::Rules;
+use crate::ledger::{Fault, Finding};
+use crate::load::Silence;
 use crate::prelude::*;
 
 /// How long a start may take on a busy machine; half of them take less than a second.
@@ -62,26 +63,28 @@ impl Server {
         self.signal == Signal::TERM
     }
 
-    pub(super) fn rules(&self) -> Rules {
-        let in_order = self.is_orderly();
-        Rules::Ends { in_order }
-    }
-
-    pub(super) fn running(&self) -> &TestServer {
-        &self.running
+    /// What it means that its end leaves a request without an answer.
+    pub(super) fn silence(&self) -> Silence {
+        if self.is_orderly() {
+            return Silence::NotMade;
+        }
+        Silence::Unknown
     }
 
     /// Ends it; clients are at work.
-    pub(super) fn end(&mut self) {
+    pub(super) fn end(&mut self) -> Result<(), Finding> {
         let began = Instant::now();
         self.disk += usize::from(self.is_disk);
         self.running.signal(self.signal);
         let (code, expected) = (self.running.exit(), self.is_orderly().then_some(0));
         self.ends.push(began.elapsed());
-        assert_eq!(code, expected, "{:?}: exit code", self.signal);
+        let told = format!("{:?}: exit code {code:?}, not {expected:?}", self.signal);
+        (code == expected)
+            .then_some(())
+            .ok_or((Fault::Process, told))
     }
 
-    pub(super) fn start(&mut self, dice: &mut Random) {
+    pub(super) fn start(&mut self, dice: &mut Random) -> Result<(), Finding> {
         if !self.is_orderly() {
             // What few kills leave by themselves: a file with the name that the next one will want.
             fs::write(self.dir.staging().join("0"), "half a value").expect("litter");
@@ -95,15 +98,17 @@ impl Server {
         self.running = launch.start();
         let took = began.elapsed();
         self.starts.push(took);
-        assert!(took < START, "a start took {took:?}");
+        let told = || (Fault::Process, format!("a start took {took:?}"));
+        (took < START).then_some(()).ok_or_else(told)
     }
 
-    /// The names of all files that are in staging.
-    pub(super) fn staged(&self) -> Vec<String> {
+    /// The names of all files that are there, those in staging after a `/`.
+    pub(super) fn files(&self) -> Vec<String> {
         let staged = fs::read_dir(self.dir.staging()).expect("the staging directory");
         let staged = staged.map(|entry| entry.expect("an entry").file_name());
-        staged
-            .map(|name| format!("staging/{}", name.display()))
-            .collect()
+        let staged = staged.map(|name| format!("staging/{}", name.display()));
+        let values = self.dir.names().into_iter();
+        let values = values.map(|name| String::from_utf8_lossy(&name).into_owned());
+        values.chain(staged).collect()
     }
 }

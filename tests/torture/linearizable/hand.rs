@@ -4,8 +4,8 @@
 use std::io::{ErrorKind, Result};
 
 use super::KEYS;
+use super::player::{Stage, folder, value};
 use super::register::{Asked, Event, Only, Told, UNTOLD, Version, at};
-use super::stage::{Stage, folder, value};
 use crate::prelude::*;
 
 /// From one change to the next: longer than a tick of the clock that dates files, else two may have one tag.

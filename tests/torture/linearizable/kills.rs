@@ -2,8 +2,8 @@
 //! which one is killed, too.
 
 use super::Counts;
+use super::player::{Remote, Stage};
 use super::remote::{REMOTE, operations, record};
-use super::stage::{Remote, Stage};
 use crate::prelude::*;
 use crate::support::s3::{Bucket, VersityGw};
 

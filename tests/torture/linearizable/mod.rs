@@ -10,13 +10,12 @@
 
 mod hand;
 mod kills;
-pub(crate) mod load;
 mod order;
 mod planted;
 mod player;
+mod power;
 mod register;
 mod remote;
-pub(crate) mod stage;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,9 +23,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::prelude::*;
 use hand::Hand;
 use order::{beginning, has_order, is_linearizable, lies, takes_lie};
-use player::Player;
-use register::{Asked, Event, Only, Told, UNHEARD, Value, leave_out_passed_over, mark_collisions};
-use stage::{Rules, Stage};
+use player::{Player, Rules, Stage};
+use register::{Asked, Event, Only, Told, UNHEARD, Value, mark_collisions};
 
 const CLIENTS: usize = 16;
 const KEYS: usize = 8;
@@ -60,7 +58,7 @@ impl Scene<'_> {
     fn record_pairs(&self, dice: &mut Random, operations: usize) -> Vec<Vec<Event>> {
         let mut stage = Stage::with_moves(Rules::All);
         let players = self.play(&mut stage, CLIENTS / 2, dice, operations);
-        pairs(players, stage.hand, &[], KEYS)
+        pairs(players, stage.hand, &[])
     }
 
     /// Plays a history of so many operations by so many clients.
@@ -84,7 +82,6 @@ impl Scene<'_> {
                 .filter(|_| self.bound),
         );
         stage.evicts = self.bound;
-        stage.has_some_that_stay = !self.bound;
         stage.leaves_folders = AtomicBool::new(self.has_hand);
         stage.hand = self
             .has_hand
@@ -119,12 +116,7 @@ impl Scene<'_> {
 }
 
 /// What all saw, by pair, and what a hand did, where some versions are known from before.
-fn pairs(
-    players: Vec<Player>,
-    hand: Option<Mutex<Hand>>,
-    known: &[Value],
-    keys: usize,
-) -> Vec<Vec<Event>> {
+fn pairs(players: Vec<Player>, hand: Option<Mutex<Hand>>, known: &[Value]) -> Vec<Vec<Event>> {
     let hand = hand.map(|hand| hand.into_inner().expect("a hand"));
     let by_hand = hand.into_iter().flat_map(|hand| hand.events);
     let by_clients = players.into_iter().flat_map(|player| player.events);
@@ -138,7 +130,7 @@ fn pairs(
         })
         .chain(known.iter().flatten().map(|version| version.tag))
         .collect();
-    let mut pairs = vec![Vec::new(); keys / 2];
+    let mut pairs = vec![Vec::new(); KEYS / 2];
     for (key, event) in &mut events {
         event.of = *key % 2;
         let unheard = event
@@ -147,16 +139,14 @@ fn pairs(
         unheard.for_each(|version| version.tag |= UNHEARD);
         pairs[*key / 2].push(*event);
     }
-    pairs.iter_mut().for_each(leave_out_passed_over);
     pairs.iter_mut().for_each(mark_collisions);
     pairs
 }
 
 /// The keys of a listing, which are in order.
 fn listed(client: &mut Client) -> Option<Vec<String>> {
-    let answer = match client.hear("GET", "?limit=10000", "", &[]) {
-        Heard::Answer(answer) if answer.status < 500 => answer,
-        _ => return None,
+    let Heard::Answer(answer) = client.hear("GET", "?limit=10000", "", &[]) else {
+        return None;
     };
     let page = answer.json();
     let keys = page["keys"].as_array().expect("keys").iter();
@@ -164,6 +154,20 @@ fn listed(client: &mut Client) -> Option<Vec<String>> {
     let keys: Vec<_> = keys.collect();
     assert!(keys.is_sorted_by(|a, b| a < b), "out of order: {keys:?}");
     Some(keys)
+}
+
+/// Lists until the server ends; each listing has what stays.
+fn list(addr: SocketAddr, stage: &Stage) {
+    let mut client = Client::new(addr);
+    while !stage.ending.is_said() {
+        let Some(keys) = listed(&mut client) else {
+            assert!(stage.ending.is_said(), "no listing while it should serve");
+            return;
+        };
+        let all_stay = STAY.iter().all(|stays| keys.iter().any(|key| key == stays));
+        assert!(stage.evicts || all_stay, "what stays is missing: {keys:?}");
+        stage.listings.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// What lies in the directory is what is listed, and no folder is left that had no reason to be.
@@ -198,6 +202,7 @@ fn live(
     thread::scope(|scope| {
         let players = players.iter_mut();
         let clients: Vec<_> = players.map(|player| scope.spawn(|| play(player))).collect();
+        let lister = scope.spawn(|| list(server.addr, stage));
         let by_hand = stage.hand.as_ref();
         let hand = by_hand.map(|hand| scope.spawn(|| hand.lock().expect("a hand").play(stage)));
         let wait_for = |count: usize| {
@@ -219,7 +224,7 @@ fn live(
         if kill {
             server.signal(Signal::KILL);
         }
-        for client in clients.into_iter().chain(hand) {
+        for client in clients.into_iter().chain([lister]).chain(hand) {
             client.join().expect("a client");
         }
     });
@@ -300,25 +305,21 @@ fn gather(players: Vec<Player>) -> Vec<Vec<Event>> {
     keys
 }
 
-/// Panics where a history has no order. How many lies about it were refused.
+/// Panics with the end of the shortest beginning that no order explains. How many lies about the history were refused.
 fn check(key: usize, events: &[Event], evicts: bool) -> usize {
-    explain(events, evicts).unwrap_or_else(|wrong| panic!("r{key}: {wrong}"));
-    refuses_lies(key, events, evicts)
-}
-
-/// The end of the shortest beginning that no order explains, if there is one.
-fn explain(events: &[Event], evicts: bool) -> Result<(), String> {
     if has_order(events, evicts) {
-        return Ok(());
+        return refuses_lies(key, events, evicts);
     }
     let explained = |&count: &usize| has_order(&beginning(events, count), evicts);
     let shortest = (1..=events.len()).find(|count| !explained(count));
     let shortest = beginning(events, shortest.unwrap_or(events.len()));
     let operations = shortest.len();
-    let end = shortest.iter().skip(operations.saturating_sub(30));
-    let end: Vec<_> = end.map(|event| format!("{event:?}")).collect();
-    let end = end.join("\n");
-    Err(format!("no order explains {operations} operations:\n{end}"))
+    let end = &shortest[operations.saturating_sub(30)..];
+    let end: Vec<_> = end.iter().map(|event| format!("{event:?}")).collect();
+    panic!(
+        "r{key}: no order explains {operations} operations:\n{}",
+        end.join("\n")
+    );
 }
 
 /// The beginning of the same history with one lie in it has no order. Only the beginning: to find that there is none

@@ -1,14 +1,107 @@
 //! One client of a history: what it asks of the registers, and what it saw.
 
+use std::sync::atomic::AtomicU32;
+
+use super::KEYS;
+use super::hand::Hand;
+use super::register::{Asked, Event, Only, Told, UNTOLD, Version, at};
 use md5::{Digest, Md5};
 
-use super::register::{Asked, Event, Only, Told, UNTOLD, Version, at};
-use super::stage::{NOTHING, Rules, Stage, folder, value, whole};
-use super::{STAY, listed};
 use crate::prelude::*;
 use crate::support::s3::hex;
+use crate::value::key as named_key;
+
+/// The value of a write: its number, in one of some size classes. Some are too long for the journal, one only just.
+pub(super) fn value(write: u32) -> Vec<u8> {
+    let length = match write % 20 {
+        0 => 300_000,
+        1 => 65_537,
+        2 => 60_000,
+        3 | 4 => 10_000,
+        _ => 40,
+    };
+    let mut value = pattern(write.into(), length);
+    value[..4].copy_from_slice(&write.to_le_bytes());
+    value
+}
+
+/// The write that a value is of; it must be all of it.
+fn write_of(bytes: &[u8]) -> u32 {
+    let number = bytes.first_chunk().expect("no value is empty");
+    let write = u32::from_le_bytes(*number);
+    assert!(bytes == value(write), "a value that nobody wrote");
+    write
+}
 
 const NEW: &str = "If-None-Match: *\r\n";
+
+/// The folder of a register whose value moves: in the root, or in one that all share, that few do, or that comes and
+/// goes with it.
+pub(super) fn folder(n: usize) -> String {
+    match n % 4 {
+        0 => format!("f{n}"),
+        1 => format!("shared/f{n}"),
+        2 => format!("few/er/f{n}"),
+        _ => format!("own/{n}/f"),
+    }
+}
+
+/// What all clients of a history share.
+pub(super) struct Stage {
+    pub(super) writes: AtomicU32,
+    pub(super) operations: AtomicUsize,
+    pub(super) epoch: Instant,
+    /// The clients are to end, or the server has.
+    pub(super) ending: Done,
+    /// The power is about to be cut.
+    pub(super) fails: AtomicBool,
+    pub(super) rules: Rules,
+    /// Answers whose entity tag is not that of the bytes that they are about.
+    pub(super) mistaken: AtomicUsize,
+    /// Where values also move between the two keys of each pair, so that a tag does not tell the write: the numbers of
+    /// all tags.
+    pub(super) tags: Option<Mutex<BTreeMap<String, u32>>>,
+    /// It changes the directory, too.
+    pub(super) hand: Option<Mutex<Hand>>,
+    /// Values may be evicted, also those that always stay.
+    pub(super) evicts: bool,
+    /// A kill or a hand may have left folders without a value.
+    pub(super) leaves_folders: AtomicBool,
+    pub(super) listings: AtomicUsize,
+    /// Folders move, too, where values do.
+    pub(super) moves_folders: bool,
+}
+
+/// What clients may ask, and what they may hear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rules {
+    /// All of it, and each is answered.
+    All,
+    /// All that has a condition, and each is answered until the power is cut under the server, which is killed then.
+    Power,
+    /// Through a store that fails at times. A DELETE without a condition is not exact there, and one with a condition
+    /// only where the store has it.
+    Remote(Remote),
+}
+
+/// How a history in an S3 store differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Remote {
+    /// The store has an atomic DELETE with a condition.
+    pub(super) deletes: bool,
+    /// The servers are killed, and others take their place at the same address.
+    pub(super) kills: bool,
+}
+
+impl Rules {
+    fn deletes(self) -> bool {
+        !matches!(self, Self::Remote(Remote { deletes: false, .. }))
+    }
+
+    fn kills(self) -> bool {
+        matches!(self, Self::Power | Self::Remote(Remote { kills: true, .. }))
+    }
+}
 
 /// What is asked of a key, or of its folder.
 struct Request {
@@ -26,12 +119,96 @@ impl Request {
     };
 }
 
+impl Stage {
+    pub(super) fn new(rules: Rules) -> Self {
+        Self {
+            writes: AtomicU32::new(1),
+            operations: AtomicUsize::new(0),
+            epoch: Instant::now(),
+            ending: Done::default(),
+            fails: AtomicBool::new(false),
+            rules,
+            mistaken: AtomicUsize::new(0),
+            tags: None,
+            hand: None,
+            evicts: false,
+            leaves_folders: AtomicBool::new(false),
+            listings: AtomicUsize::new(0),
+            moves_folders: true,
+        }
+    }
+
+    /// Values and folders move, too.
+    pub(super) fn with_moves(rules: Rules) -> Self {
+        Self {
+            tags: Some(Mutex::default()),
+            ..Self::new(rules)
+        }
+    }
+
+    /// The key of a register: most of them lie in folders, which come and go with them.
+    pub(super) fn key(&self, n: usize) -> String {
+        match &self.tags {
+            None => named_key("r", n),
+            Some(_) => format!("{}/{}", folder(n), ["k", "d/k"][n / 2 % 2]),
+        }
+    }
+
+    /// The number of the entity tag of this write.
+    fn number(&self, write: u32, tag: Option<&str>) -> u32 {
+        match (&self.tags, tag) {
+            (None, _) => write,
+            (Some(_), None) => UNTOLD,
+            (Some(tags), Some(tag)) => {
+                let mut tags = tags.lock().expect("the tags");
+                let next = u32::try_from(tags.len() + 1).expect("few tags");
+                *tags.entry(tag.to_owned()).or_insert(next)
+            }
+        }
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_nanos()).expect("a short test")
+    }
+
+    pub(super) fn write(&self) -> u32 {
+        self.writes.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// What an answer says that tells of a failure, if it says anything.
+    fn judge(&self, asked: Asked, status: u16) -> Option<Told> {
+        let is_move = matches!(asked, Asked::Move(..) | Asked::Copy(..) | Asked::Rename(_));
+        if is_move && status == 503 {
+            // The source was another one at each of some tries: nothing was done, but a hand may have moved what had
+            // its new tag already.
+            return self.hand.is_some().then_some(Told::Unknown);
+        }
+        let is_excused = match self.rules {
+            Rules::All => self.evicts && matches!(status, 503 | 507),
+            Rules::Power => self.may_break(),
+            Rules::Remote(_) => asked == Asked::Get || matches!(status, 502..=504),
+        };
+        assert!(is_excused, "{asked:?}: {status}");
+        // From a store 503 says that nothing was done; a read that failed has read nothing.
+        let is_undone = matches!(self.rules, Rules::Remote(_)) && status == 503;
+        (asked != Asked::Get && !is_undone).then_some(Told::Unknown)
+    }
+
+    /// Whether there may be no whole answer.
+    fn may_break(&self) -> bool {
+        match self.rules {
+            Rules::Power => self.fails.load(Ordering::Acquire),
+            rules => rules.kills() || self.ending.is_said(),
+        }
+    }
+}
+
 /// One client: what it saw, and what it knows of each key.
 pub(super) struct Player {
     /// Which of them it is.
     number: usize,
     dice: Random,
-    seen: BTreeMap<usize, (Version, String)>,
+    seen: Vec<Option<(Version, String)>>,
     pub(super) tags: BTreeMap<u32, String>,
     pub(super) events: Vec<(usize, Event)>,
 }
@@ -41,7 +218,7 @@ impl Player {
         Self {
             number,
             dice,
-            seen: BTreeMap::new(),
+            seen: vec![None; KEYS],
             tags: BTreeMap::new(),
             events: Vec::new(),
         }
@@ -53,26 +230,17 @@ impl Player {
         let cut = 20 + self.dice.u64(..100);
         for round in 0.. {
             // Part of the time all meet at half of the keys.
-            let keys = stage.keys / if round % 4 == 0 { 2 } else { 1 };
+            let keys = if round % 4 == 0 { KEYS / 2 } else { KEYS };
             let key = self.dice.usize(..keys);
             if round == cut && stage.rules != Rules::Power {
                 self.hang_up(key, stage, client);
-            }
-            match self.dice.u64(..60) {
-                0 => Self::break_off(key, stage, client),
-                1 if !matches!(stage.rules, Rules::Remote(_)) => self.list(stage, client),
-                _ => {}
             }
             // A swap of what was just read has a chance.
             let reads = self.dice.u64(..3) == 0;
             if reads && !self.read(key, stage, client) {
                 return;
             }
-            let request = if reads && self.dice.bool() {
-                self.choose_part(key)
-            } else {
-                self.choose(key, stage)
-            };
+            let request = self.choose(key, stage);
             if !self.round(key, &request, stage, client) || stage.ending.is_said() {
                 return;
             }
@@ -88,9 +256,8 @@ impl Player {
                 _ => {}
             }
         }
-        let is_empty = stage.tags.is_some() && self.dice.u64(..16) == 0;
         let put = |only| {
-            let write = if is_empty { NOTHING } else { stage.write() };
+            let write = stage.write();
             let tag = stage.number(write, None);
             Asked::Put(Version { write, tag }, only)
         };
@@ -100,7 +267,7 @@ impl Player {
             (0..=6, _) => (Asked::Get, none()),
             (7..=8, _) if stage.rules != Rules::Power => (put(Only::Always), none()),
             (9..=14, Some((only, line))) => (put(only), line),
-            (15, _) if stage.rules.deletes_always() => (Asked::Delete(Only::Always), none()),
+            (15, _) if stage.rules == Rules::All => (Asked::Delete(Only::Always), none()),
             (16, Some((only, line))) if stage.rules.deletes() => (Asked::Delete(only), line),
             _ => (put(Only::New), NEW.to_owned()),
         };
@@ -108,19 +275,6 @@ impl Player {
             asked,
             lines,
             of_folder: false,
-        }
-    }
-
-    /// A part of what was seen, or all of what came since.
-    fn choose_part(&mut self, key: usize) -> Request {
-        let seen = self.seen.get(&key);
-        let seen = seen.filter(|(version, _)| version.write != NOTHING);
-        let lines = seen.map_or_else(String::new, |(_, tag)| {
-            format!("Range: bytes={}-\r\nIf-Range: {tag}\r\n", key % 40)
-        });
-        Request {
-            lines,
-            ..Request::GET
         }
     }
 
@@ -150,7 +304,7 @@ impl Player {
 
     /// The condition that a key has what was seen of it last, and its line.
     fn over(&self, key: usize, name: &str) -> Option<(Only, String)> {
-        let (version, tag) = self.seen.get(&key)?;
+        let (version, tag) = self.seen[key].as_ref()?;
         Some((Only::Over(*version), format!("{name}: {tag}\r\n")))
     }
 
@@ -210,19 +364,6 @@ impl Player {
         let goes_on = is_whole || stage.rules.kills();
         let is_excused = is_whole || stage.may_break();
         assert!(is_excused, "{asked:?}: no answer while it should serve");
-        let counter = if is_whole {
-            &stage.answered
-        } else {
-            &stage.unanswered
-        };
-        let is_asked = !matches!(heard, Heard::Unasked) || stage.rules == Rules::Passing;
-        counter.fetch_add(usize::from(is_asked), Ordering::AcqRel);
-        if stage.rules == (Rules::Ends { in_order: true }) && !is_whole {
-            let is_half = matches!(heard, Heard::Part(_));
-            assert!(!is_half, "{asked:?}: half an answer");
-            pass(Duration::from_millis(5));
-            return true;
-        }
         let told = match heard {
             Heard::Answer(answer) if answer.status >= 500 => {
                 match stage.judge(asked, answer.status) {
@@ -237,11 +378,7 @@ impl Player {
                 }
             }
             Heard::Answer(answer) => self.understand(key, asked, &answer, stage),
-            Heard::Unasked => {
-                // The server is being started again.
-                pass(Duration::from_millis(u64::from(goes_on) * 10));
-                return goes_on;
-            }
+            Heard::Unasked => return goes_on,
             _ if asked == Asked::Get => return goes_on,
             _ => (asked, Told::Unknown),
         };
@@ -250,10 +387,6 @@ impl Player {
         } else {
             back
         };
-        let is_acknowledged = usize::from(told.1 == Told::Done);
-        stage
-            .acknowledged
-            .fetch_add(is_acknowledged, Ordering::AcqRel);
         self.note_all(key, asked, told, [call, back]);
         stage.operations.fetch_add(1, Ordering::Relaxed);
         goes_on
@@ -297,8 +430,7 @@ impl Player {
         let count = |name: &str| answer.json()[name].as_u64().expect("a number");
         match (asked, answer.status) {
             (Asked::Rename(_), 201) => {
-                let moved = self.seen.remove(&key);
-                self.seen.extend(moved.map(|moved| (key ^ 1, moved)));
+                self.seen[key ^ 1] = self.seen[key].take();
                 Some((asked, Told::Done))
             }
             (Asked::Rename(_), 404) => Some((asked, Told::Absent)),
@@ -328,18 +460,7 @@ impl Player {
         };
         let told = match (asked, answer.status) {
             (Asked::Get, 404) => Told::Read(None),
-            (Asked::Get, 200) => {
-                let write = whole(&answer.body).expect("a value that somebody wrote");
-                Told::Read(Some(version(write)))
-            }
-            (Asked::Get, 206) => {
-                let (seen, _) = self.seen[&key];
-                let whole = value(seen.write);
-                let part =
-                    whole.ends_with(&answer.body) && answer.body.len() == whole.len() - key % 40;
-                assert!(part, "another part");
-                Told::Read(Some(version(seen.write)))
-            }
+            (Asked::Get, 200) => Told::Read(Some(version(write_of(&answer.body)))),
             (Asked::Move(..) | Asked::Copy(..), 201 | 204)
             | (Asked::Put(..) | Asked::Delete(_), 200) => Told::Done,
             (_, 412) => Told::Refused,
@@ -378,7 +499,7 @@ impl Player {
         };
         if let (Some(_), Some(version)) = (&stage.tags, seen) {
             let tag = answer.must("etag").to_owned();
-            self.seen.insert(at, (version, tag));
+            self.seen[at] = Some((version, tag));
         } else if let Some(version) = seen {
             let write = version.write;
             let mut tag = answer.must("etag").to_owned();
@@ -392,7 +513,7 @@ impl Player {
             }
             let same = self.tags.entry(write).or_insert_with(|| tag.clone());
             assert_eq!(*same, tag, "one write, two tags");
-            self.seen.insert(key, (version, tag));
+            self.seen[key] = Some((version, tag));
         }
         (asked, told)
     }
@@ -408,43 +529,6 @@ impl Player {
         let tag = stage.number(write, None);
         let asked = Asked::Put(Version { write, tag }, only);
         self.note(key, asked, Told::Unknown, call, u64::MAX);
-    }
-
-    /// Begins an upload and resets the connection: nothing is made of it.
-    fn break_off(key: usize, stage: &Stage, client: &Client) {
-        if let Ok(mut raw) = Raw::try_connect(client.addr()) {
-            let value = value(stage.write());
-            let head = put_head(&stage.key(key), value.len() + 1);
-            let _may_be_refused = raw.offer([head.as_bytes(), &value].concat());
-            raw.reset();
-        }
-    }
-
-    /// Lists all keys, each of which has or has not a value then. A file system without its disk may show less.
-    fn list(&mut self, stage: &Stage, client: &mut Client) {
-        let call = stage.now();
-        let listed = listed(client);
-        let back = stage.now();
-        let is_excused = stage.may_break() || stage.evicts;
-        assert!(
-            listed.is_some() || is_excused,
-            "no listing while it should serve"
-        );
-        let fails = stage.rules == Rules::Power && stage.may_break();
-        if let Some(listed) = listed.filter(|_| !fails) {
-            let all_stay = STAY
-                .iter()
-                .all(|stays| listed.iter().any(|key| key == stays));
-            assert!(
-                !stage.has_some_that_stay || all_stay,
-                "what stays is missing"
-            );
-            for key in 0..stage.keys {
-                let told = Told::Listed(listed.contains(&stage.key(key)));
-                self.note(key, Asked::Get, told, call, back);
-            }
-            stage.listings.fetch_add(1, Ordering::Relaxed);
-        }
     }
 
     fn note(&mut self, key: usize, asked: Asked, told: Told, call: u64, back: u64) {

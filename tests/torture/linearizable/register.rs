@@ -82,8 +82,6 @@ pub(crate) enum Asked {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Told {
     Read(Value),
-    /// A listing has the key, or has not.
-    Listed(bool),
     Done,
     /// 412
     Refused,
@@ -214,7 +212,6 @@ pub(super) fn after(event: &Event, values: Values) -> Option<Values> {
         (Asked::Get, Told::Read(Some(read))) if value.is_some_and(|it| it.may_be(read)) => {
             then[of] = Some(read);
         }
-        (Asked::Get, Told::Listed(is_listed)) if value.is_some() == is_listed => {}
         (Asked::Put(version, only), Told::Done | Told::Unknown) if only.may_hold(value) => {
             then[of] = Some(version);
         }
@@ -315,17 +312,15 @@ pub(super) fn outcomes(event: &Event, values: Values) -> Vec<Values> {
     all
 }
 
-/// True of a read, or of what was refused, while one of these `moves` was under way, if it may have met the tag that the
-/// value is about to move with: it is given to the file just before the new name.
+/// True of a read, or of a COPY that was refused, while one of these `moves` was under way, if it may have met the tag
+/// that the value is about to move with: it is given to the file just before the new name.
 pub(super) fn is_early(event: &Event, values: Values, moves: &[Event]) -> bool {
     let Some(value) = values[event.of] else {
         return false;
     };
     let meets = |early: Version| match (event.asked, event.told) {
         (Asked::Get, Told::Read(Some(read))) => early.may_be(read),
-        (Asked::Copy(from, _) | Asked::Move(_, from, _) | Asked::Delete(from), Told::Refused) => {
-            from.may_fail(Some(early))
-        }
+        (Asked::Copy(from, _), Told::Refused) => from.may_fail(Some(early)),
         _ => false,
     };
     let moves = moves.iter().filter(|it| it.of == event.of);
@@ -339,7 +334,7 @@ pub(super) fn is_early(event: &Event, values: Values, moves: &[Event]) -> bool {
 /// Marks what collides: a change by hand, and one by a client, that were under way at one moment. What a client never
 /// heard the end of may be made at any later moment.
 pub(super) fn mark_collisions(events: &mut Vec<Event>) {
-    let is_change = |event: &&Event| event.asked != Asked::Get;
+    let is_change = |event: &&Event| !matches!(event.told, Told::Read(_));
     let changes: Vec<Event> = events.iter().filter(is_change).copied().collect();
     let mut tries = Vec::new();
     for event in events.iter_mut().filter(|event| is_change(&&**event)) {
@@ -359,15 +354,4 @@ pub(super) fn mark_collisions(events: &mut Vec<Event>) {
         }
     }
     events.append(&mut tries);
-}
-
-/// A walk may pass over a name that is replaced meanwhile: btrfs reads a directory up to the name that was the last when
-/// it was opened.
-pub(super) fn leave_out_passed_over(events: &mut Vec<Event>) {
-    let changes = events.iter().filter(|it| it.asked != Asked::Get);
-    let changes: Vec<_> = changes.copied().collect();
-    events.retain(|event| {
-        let is_meanwhile = |it: &Event| it.call <= event.back && event.call <= it.back;
-        event.told != Told::Listed(false) || !changes.iter().any(is_meanwhile)
-    });
 }

@@ -3,9 +3,8 @@
 //! On `VersityGW` each server has a gateway of its own; there, nothing is removed, because its conditional DELETE is
 //! not atomic. The store in memory has an atomic one, and loses answers by order.
 
-use super::player::Player;
+use super::player::{Player, Remote, Rules, Stage};
 use super::register::Event;
-use super::stage::{Remote, Rules, Stage};
 use super::{CLIENTS, Counts, KEYS, gather};
 use crate::prelude::*;
 use crate::support::relay::{Fault, Faults, GOOD, Relay};
