@@ -1,7 +1,7 @@
 //! The histories in an S3 store are shown to find what they look for: writes that are made and refused, and writes that
 //! are sent twice.
 
-use super::order::is_linearizable;
+use super::register::is_linearizable;
 use super::remote::{REMOTE, addrs, operations, record, two_servers};
 use crate::random::{Random, seed};
 use crate::support::s3::{Fault, Stub};

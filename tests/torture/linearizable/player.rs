@@ -3,7 +3,6 @@
 use std::sync::atomic::AtomicU32;
 
 use super::KEYS;
-use super::hand::Hand;
 use super::register::{Asked, Event, Only, Told, UNTOLD, Version, at};
 use md5::{Digest, Md5};
 
@@ -12,7 +11,7 @@ use crate::support::s3::hex;
 use crate::value::key as named_key;
 
 /// The value of a write: its number, in one of some size classes. Some are too long for the journal, one only just.
-pub(super) fn value(write: u32) -> Vec<u8> {
+fn value(write: u32) -> Vec<u8> {
     let length = match write % 20 {
         0 => 300_000,
         1 => 65_537,
@@ -35,15 +34,9 @@ fn write_of(bytes: &[u8]) -> u32 {
 
 const NEW: &str = "If-None-Match: *\r\n";
 
-/// The folder of a register whose value moves: in the root, or in one that all share, that few do, or that comes and
-/// goes with it.
-pub(super) fn folder(n: usize) -> String {
-    match n % 4 {
-        0 => format!("f{n}"),
-        1 => format!("shared/f{n}"),
-        2 => format!("few/er/f{n}"),
-        _ => format!("own/{n}/f"),
-    }
+/// The key of a register: most of them lie in folders, which come and go with them.
+fn register(n: usize) -> String {
+    named_key("r", n)
 }
 
 /// What all clients of a history share.
@@ -61,15 +54,6 @@ pub(super) struct Stage {
     /// Where values also move between the two keys of each pair, so that a tag does not tell the write: the numbers of
     /// all tags.
     pub(super) tags: Option<Mutex<BTreeMap<String, u32>>>,
-    /// It changes the directory, too.
-    pub(super) hand: Option<Mutex<Hand>>,
-    /// Values may be evicted, also those that always stay.
-    pub(super) evicts: bool,
-    /// A kill or a hand may have left folders without a value.
-    pub(super) leaves_folders: AtomicBool,
-    pub(super) listings: AtomicUsize,
-    /// Folders move, too, where values do.
-    pub(super) moves_folders: bool,
 }
 
 /// What clients may ask, and what they may hear.
@@ -103,22 +87,6 @@ impl Rules {
     }
 }
 
-/// What is asked of a key, or of its folder.
-struct Request {
-    asked: Asked,
-    /// Header lines.
-    lines: String,
-    of_folder: bool,
-}
-
-impl Request {
-    const GET: Self = Self {
-        asked: Asked::Get,
-        lines: String::new(),
-        of_folder: false,
-    };
-}
-
 impl Stage {
     pub(super) fn new(rules: Rules) -> Self {
         Self {
@@ -130,27 +98,6 @@ impl Stage {
             rules,
             mistaken: AtomicUsize::new(0),
             tags: None,
-            hand: None,
-            evicts: false,
-            leaves_folders: AtomicBool::new(false),
-            listings: AtomicUsize::new(0),
-            moves_folders: true,
-        }
-    }
-
-    /// Values and folders move, too.
-    pub(super) fn with_moves(rules: Rules) -> Self {
-        Self {
-            tags: Some(Mutex::default()),
-            ..Self::new(rules)
-        }
-    }
-
-    /// The key of a register: most of them lie in folders, which come and go with them.
-    pub(super) fn key(&self, n: usize) -> String {
-        match &self.tags {
-            None => named_key("r", n),
-            Some(_) => format!("{}/{}", folder(n), ["k", "d/k"][n / 2 % 2]),
         }
     }
 
@@ -167,31 +114,12 @@ impl Stage {
         }
     }
 
-    pub(super) fn now(&self) -> u64 {
+    fn now(&self) -> u64 {
         u64::try_from(self.epoch.elapsed().as_nanos()).expect("a short test")
     }
 
-    pub(super) fn write(&self) -> u32 {
+    fn write(&self) -> u32 {
         self.writes.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// What an answer says that tells of a failure, if it says anything.
-    fn judge(&self, asked: Asked, status: u16) -> Option<Told> {
-        let is_move = matches!(asked, Asked::Move(..) | Asked::Copy(..) | Asked::Rename(_));
-        if is_move && status == 503 {
-            // The source was another one at each of some tries: nothing was done, but a hand may have moved what had
-            // its new tag already.
-            return self.hand.is_some().then_some(Told::Unknown);
-        }
-        let is_excused = match self.rules {
-            Rules::All => self.evicts && matches!(status, 503 | 507),
-            Rules::Power => self.may_break(),
-            Rules::Remote(_) => asked == Asked::Get || matches!(status, 502..=504),
-        };
-        assert!(is_excused, "{asked:?}: {status}");
-        // From a store 503 says that nothing was done; a read that failed has read nothing.
-        let is_undone = matches!(self.rules, Rules::Remote(_)) && status == 503;
-        (asked != Asked::Get && !is_undone).then_some(Told::Unknown)
     }
 
     /// Whether there may be no whole answer.
@@ -205,8 +133,6 @@ impl Stage {
 
 /// One client: what it saw, and what it knows of each key.
 pub(super) struct Player {
-    /// Which of them it is.
-    number: usize,
     dice: Random,
     seen: Vec<Option<(Version, String)>>,
     pub(super) tags: BTreeMap<u32, String>,
@@ -214,9 +140,8 @@ pub(super) struct Player {
 }
 
 impl Player {
-    pub(super) fn new(number: usize, dice: Random) -> Self {
+    pub(super) fn new(dice: Random) -> Self {
         Self {
-            number,
             dice,
             seen: vec![None; KEYS],
             tags: BTreeMap::new(),
@@ -237,24 +162,20 @@ impl Player {
             }
             // A swap of what was just read has a chance.
             let reads = self.dice.u64(..3) == 0;
-            if reads && !self.read(key, stage, client) {
+            if reads && !self.round(key, Asked::Get, "", stage, client) {
                 return;
             }
-            let request = self.choose(key, stage);
-            if !self.round(key, &request, stage, client) || stage.ending.is_said() {
+            let (asked, line) = self.choose(key, stage);
+            if !self.round(key, asked, &line, stage, client) || stage.ending.is_said() {
                 return;
             }
         }
     }
 
-    /// Something to ask of this key.
-    fn choose(&mut self, key: usize, stage: &Stage) -> Request {
-        if stage.tags.is_some() {
-            match self.dice.u64(..12) {
-                0..=3 => return self.choose_move(key, stage),
-                4..=5 if stage.moves_folders => return self.choose_of_folder(key, stage),
-                _ => {}
-            }
+    /// Something to ask of this key, and the condition as a header line.
+    fn choose(&mut self, key: usize, stage: &Stage) -> (Asked, String) {
+        if stage.tags.is_some() && self.dice.u64(..3) == 0 {
+            return self.choose_move(key);
         }
         let put = |only| {
             let write = stage.write();
@@ -263,42 +184,13 @@ impl Player {
         };
         let over = self.over(key, "If-Match");
         let none = String::new;
-        let (asked, lines) = match (self.dice.u64(..20), over) {
+        match (self.dice.u64(..20), over) {
             (0..=6, _) => (Asked::Get, none()),
             (7..=8, _) if stage.rules != Rules::Power => (put(Only::Always), none()),
             (9..=14, Some((only, line))) => (put(only), line),
             (15, _) if stage.rules == Rules::All => (Asked::Delete(Only::Always), none()),
             (16, Some((only, line))) if stage.rules.deletes() => (Asked::Delete(only), line),
             _ => (put(Only::New), NEW.to_owned()),
-        };
-        Request {
-            asked,
-            lines,
-            of_folder: false,
-        }
-    }
-
-    /// A change of the folder of a key: a MOVE to the other key's, its DELETE, or a COPY, which may read what a cut of power
-    /// loses.
-    fn choose_of_folder(&mut self, key: usize, stage: &Stage) -> Request {
-        let destination = format!("Destination: /{}/\r\n", folder(key ^ 1));
-        let kinds = if stage.rules == Rules::Power { 4 } else { 6 };
-        let (asked, lines) = match self.dice.u64(..kinds) {
-            0..=2 => (Asked::Rename(Only::New), destination),
-            3 => (
-                Asked::Delete(Only::Always),
-                "Depth: infinity\r\n".to_owned(),
-            ),
-            4 => (
-                Asked::CopyWrites(self.number, Only::New),
-                destination + "Overwrite: F\r\n",
-            ),
-            _ => (Asked::CopyWrites(self.number, Only::Always), destination),
-        };
-        Request {
-            asked,
-            lines,
-            of_folder: true,
         }
     }
 
@@ -309,7 +201,7 @@ impl Player {
     }
 
     /// A MOVE to the other key of a pair, or a COPY of what was seen.
-    fn choose_move(&mut self, key: usize, stage: &Stage) -> Request {
+    fn choose_move(&mut self, key: usize) -> (Asked, String) {
         let any = || (Only::Always, String::new());
         let of_source = self.over(key, "If-Match");
         let of_source = of_source.filter(|_| self.dice.u64(..3) > 0);
@@ -327,34 +219,30 @@ impl Player {
         } else {
             Asked::Move(UNTOLD, from, to)
         };
-        Request {
+        (
             asked,
-            lines: format!("Destination: /{}\r\n{line}{other}", stage.key(key ^ 1)),
-            of_folder: false,
-        }
-    }
-
-    pub(super) fn read(&mut self, key: usize, stage: &Stage, client: &mut Client) -> bool {
-        self.round(key, &Request::GET, stage, client)
+            format!("Destination: /{}\r\n{line}{other}", register(key ^ 1)),
+        )
     }
 
     /// Asks, and notes what was told; whether to go on.
-    fn round(&mut self, key: usize, request: &Request, stage: &Stage, client: &mut Client) -> bool {
-        let asked = request.asked;
+    pub(super) fn round(
+        &mut self,
+        key: usize,
+        asked: Asked,
+        line: &str,
+        stage: &Stage,
+        client: &mut Client,
+    ) -> bool {
         let (method, body) = match asked {
-            Asked::Get | Asked::Retag | Asked::CopyReads(_) => ("GET", Vec::new()),
+            Asked::Get => ("GET", Vec::new()),
             Asked::Put(version, _) => ("PUT", value(version.write)),
             Asked::Delete(_) => ("DELETE", Vec::new()),
-            Asked::Move(..) | Asked::Rename(_) => ("MOVE", Vec::new()),
-            Asked::Copy(..) | Asked::CopyWrites(..) => ("COPY", Vec::new()),
-        };
-        let path = if request.of_folder {
-            folder(key) + "/"
-        } else {
-            stage.key(key)
+            Asked::Move(..) => ("MOVE", Vec::new()),
+            Asked::Copy(..) => ("COPY", Vec::new()),
         };
         let call = stage.now();
-        let heard = client.hear(method, &path, &request.lines, &body);
+        let heard = client.hear(method, &register(key), line, &body);
         let back = stage.now();
         if stage.rules != Rules::All && asked == Asked::Get && matches!(heard, Heard::Part(_)) {
             // The store broke off, and has another version by now: the beginning of the one before is all there is.
@@ -364,43 +252,31 @@ impl Player {
         let goes_on = is_whole || stage.rules.kills();
         let is_excused = is_whole || stage.may_break();
         assert!(is_excused, "{asked:?}: no answer while it should serve");
-        let told = match heard {
-            Heard::Answer(answer) if answer.status >= 500 => {
-                match stage.judge(asked, answer.status) {
-                    Some(told) => (asked, told),
-                    None => return true,
+        let is_move = matches!(asked, Asked::Move(..) | Asked::Copy(..));
+        let of_request = asked;
+        let ((asked, told), back) = match heard {
+            // The source was another one at each of some tries: nothing was done.
+            Heard::Answer(Response { status: 503, .. }) if is_move => return true,
+            Heard::Answer(Response {
+                status: status @ 500..,
+                ..
+            }) if stage.rules != Rules::All => {
+                let is_excused = match stage.rules {
+                    Rules::Power => stage.may_break(),
+                    _ => asked == Asked::Get || matches!(status, 502..=504),
+                };
+                assert!(is_excused, "{asked:?}: {status}");
+                // From a store 503 says that nothing was done; a read that failed has read nothing.
+                if asked == Asked::Get || stage.rules != Rules::Power && status == 503 {
+                    return true;
                 }
+                ((asked, Told::Unknown), u64::MAX)
             }
-            Heard::Answer(answer) if request.of_folder => {
-                match self.understand_folder(key, asked, &answer) {
-                    Some(told) => told,
-                    None => return true,
-                }
-            }
-            Heard::Answer(answer) => self.understand(key, asked, &answer, stage),
+            Heard::Answer(answer) => (self.understand(key, asked, &answer, stage), back),
             Heard::Unasked => return goes_on,
             _ if asked == Asked::Get => return goes_on,
-            _ => (asked, Told::Unknown),
+            _ => ((asked, Told::Unknown), u64::MAX),
         };
-        let back = if told.1 == Told::Unknown {
-            u64::MAX
-        } else {
-            back
-        };
-        self.note_all(key, asked, told, [call, back]);
-        stage.operations.fetch_add(1, Ordering::Relaxed);
-        goes_on
-    }
-
-    /// Notes what was told, as the events that it was.
-    fn note_all(
-        &mut self,
-        key: usize,
-        of_request: Asked,
-        (asked, told): (Asked, Told),
-        when: [u64; 2],
-    ) {
-        let [call, back] = when;
         let mut note = |key, asked, told| self.note(key, asked, told, call, back);
         match (of_request, told) {
             (Asked::Copy(Only::Over(source), _), Told::Done) => {
@@ -412,38 +288,10 @@ impl Player {
                 note(key ^ 1, Asked::Put(Version { tag, ..source }, to), told);
             }
             (Asked::Copy(..), Told::Absent) => note(key, Asked::Get, Told::Read(None)),
-            (Asked::CopyWrites(copy, _), Told::Done | Told::Unknown) => {
-                note(key, Asked::CopyReads(copy), told);
-                note(key, asked, told);
-            }
             _ => note(key, asked, told),
         }
-    }
-
-    /// What was told of a folder, where that tells anything.
-    fn understand_folder(
-        &mut self,
-        key: usize,
-        asked: Asked,
-        answer: &Response,
-    ) -> Option<(Asked, Told)> {
-        let count = |name: &str| answer.json()[name].as_u64().expect("a number");
-        match (asked, answer.status) {
-            (Asked::Rename(_), 201) => {
-                self.seen[key ^ 1] = self.seen[key].take();
-                Some((asked, Told::Done))
-            }
-            (Asked::Rename(_), 404) => Some((asked, Told::Absent)),
-            // A folder without a value is in the way, if only until the change that took its last one has removed it.
-            (Asked::Rename(_), 409) => None,
-            (_, 404) => Some((Asked::Get, Told::Read(None))),
-            // With 409, what came later, or is not to be replaced, has stayed.
-            (Asked::CopyWrites(..), 200 | 409) if count("copied") == 1 => Some((asked, Told::Done)),
-            (Asked::Delete(_), 200 | 409) if count("removed") == 1 => Some((asked, Told::Done)),
-            (_, 200) if count("stayed") == 0 => Some((Asked::Get, Told::Read(None))),
-            (_, 409) if count("stayed") == 1 => None,
-            (_, status) => panic!("{asked:?}: {status}, {}", answer.text()),
-        }
+        stage.operations.fetch_add(1, Ordering::Relaxed);
+        goes_on
     }
 
     /// What was told, and what was asked by what the answer tells of that.
@@ -525,7 +373,7 @@ impl Player {
             _ => (Only::New, NEW),
         };
         let (write, call) = (stage.write(), stage.now());
-        client.cut("PUT", &stage.key(key), line, &value(write));
+        client.cut("PUT", &register(key), line, &value(write));
         let tag = stage.number(write, None);
         let asked = Asked::Put(Version { write, tag }, only);
         self.note(key, asked, Told::Unknown, call, u64::MAX);

@@ -4,7 +4,7 @@
 //! not atomic. The store in memory has an atomic one, and loses answers by order.
 
 use super::player::{Player, Remote, Rules, Stage};
-use super::register::Event;
+use super::register::{Asked, Event};
 use super::{CLIENTS, Counts, KEYS, gather};
 use crate::prelude::*;
 use crate::support::relay::{Fault, Faults, GOOD, Relay};
@@ -32,7 +32,7 @@ pub(super) fn record(
     meanwhile: impl FnOnce(&Stage),
 ) -> Vec<Vec<Event>> {
     let stage = Stage::new(Rules::Remote(remote));
-    let mut players: Vec<_> = (0..CLIENTS).map(|n| Player::new(n, dice.fork())).collect();
+    let mut players: Vec<_> = (0..CLIENTS).map(|_| Player::new(dice.fork())).collect();
     thread::scope(|scope| {
         for (n, player) in players.iter_mut().enumerate() {
             let (stage, addr) = (&stage, addrs[n % addrs.len()]);
@@ -45,7 +45,7 @@ pub(super) fn record(
     for addr in addrs {
         let mut client = Client::new(*addr);
         for key in 0..KEYS {
-            players[0].read(key, &stage, &mut client);
+            players[0].round(key, Asked::Get, "", &stage, &mut client);
         }
     }
     *mistaken += stage.mistaken.into_inner();
