@@ -195,8 +195,11 @@ mod tests {
             fs::remove_file(at.path().join(name)).unwrap();
         }
         cache.sweep(&dir);
-        let found = cache.values();
-        assert_eq!(found, 1, "so it costs nothing where many values are small");
+        assert_eq!(
+            cache.values(),
+            1,
+            "so it costs nothing where many values are small"
+        );
         assert!(cache.get(&Key::new("10").unwrap(), &dir).is_none());
     }
 }

@@ -10,8 +10,6 @@ mod expire;
 mod folders;
 mod keeper;
 pub mod open;
-#[cfg(test)]
-mod tests;
 
 use std::fs::File;
 use std::sync::Arc;
@@ -85,23 +83,25 @@ pub(super) struct Writing {
 impl Writing {
     /// What makes room for a large value of `key`, where there are bounds.
     fn room(&self, key: &Key<'_>) -> Option<Box<UploadRoom>> {
-        let account = self.writer.account.as_ref()?;
-        let staging = Staging::new(account, key.as_str());
-        Some(Box::new(self.room_of(staging)))
+        let account = self.writer.account()?;
+        self.room_of(key, Staging::new(account, key.as_str()))
     }
 
-    fn room_of(&self, staging: Arc<Staging>) -> UploadRoom {
-        UploadRoom {
+    fn room_of(&self, key: &Key<'_>, staging: Arc<Staging>) -> Option<Box<UploadRoom>> {
+        let room = self.writer.room.as_ref()?;
+        Some(Box::new(UploadRoom {
+            key: key.clone().into_owned(),
+            room: Arc::clone(room),
             staging,
             writer: Arc::clone(&self.writer),
             publisher: Arc::downgrade(&self.publisher),
             unexplained: 0,
-        }
+        }))
     }
 
     fn with_room(&self, mut upload: Resumable) -> Resumable {
-        let account = self.writer.account.as_ref();
-        upload.room = account.map(|it| Box::new(self.room_of(upload.staging(it))));
+        let staging = self.writer.account().map(|it| upload.staging(it));
+        upload.room = staging.and_then(|it| self.room_of(upload.key(), it));
         upload
     }
 }
@@ -235,7 +235,13 @@ impl Directory {
     fn may_begin(&self, key: &Key<'_>, len: Option<u64>) -> Result<(), Error> {
         let known = self.account().zip(len);
         known.map_or(Ok(()), |(account, len)| {
-            account.may_begin(&Ask::new(key.as_str(), account.size_of(len)))
+            let (key, bytes) = (key.as_str(), account.size_of(len));
+            account.may_begin(&Ask {
+                key,
+                bytes,
+                source: None,
+                staged: 0,
+            })
         })
     }
 
@@ -257,8 +263,8 @@ impl Directory {
             let change = if upload.is_journaled() || writing.writer.durability == Durability::Os {
                 Change::Put(upload.into_value())
             } else {
-                let (value, room) = (upload.into_value(), writing.room(&key));
-                Change::Put(Box::pin(secured(value, &writing.writer, room)).await?)
+                let room = || writing.room(&key);
+                Change::Put(Box::pin(secured(upload.into_value(), &writing.writer, room)).await?)
             };
             let published = writing.publisher.change(key.clone(), change, condition);
             let published = published.await;
@@ -278,7 +284,9 @@ impl Directory {
     ) -> Result<Resumable, Error> {
         let writing = self.writing()?;
         self.may_begin(&key, length)?;
-        let (writer, uploads) = (&writing.writer, &writing.uploads);
+        let Writing {
+            writer, uploads, ..
+        } = writing;
         let mut room = writing.room(&key);
         loop {
             let (key, fields, uploader) = (key.clone(), fields.clone(), uploader.clone());
@@ -294,16 +302,19 @@ impl Directory {
 
     /// The key of the resumable upload `id`; `None` where there is none. A request that holds the claim goes on.
     pub fn key_of_upload(&self, id: UploadId) -> Option<Key<'static>> {
-        Some(self.writing.as_ref()?.uploads.get(id)?.key.clone())
+        let upload = self.writing.as_ref()?.uploads.get(id)?;
+        Some(upload.key.clone())
     }
 
     /// Claims the resumable upload `id`; `None` where there is none.
     pub async fn resume(&self, id: UploadId) -> Result<Option<Resumable>, Error> {
-        let Some(writing) = &self.writing else {
-            return Ok(None);
-        };
-        let claimed = Resumable::claim(&writing.writer, &writing.uploads, id).await?;
-        Ok(claimed.map(|upload| writing.with_room(upload)))
+        match &self.writing {
+            Some(writing) => {
+                let claimed = Resumable::claim(&writing.writer, &writing.uploads, id).await?;
+                Ok(claimed.map(|upload| writing.with_room(upload)))
+            }
+            None => Ok(None),
+        }
     }
 
     /// The number of unfinished resumable uploads.
@@ -372,7 +383,7 @@ impl Directory {
 
     /// What the values take, where there are bounds.
     pub fn account(&self) -> Option<&Arc<Account>> {
-        self.writer()?.account.as_ref()
+        Some(&self.writer()?.room.as_ref()?.account)
     }
 
     pub(super) fn writer(&self) -> Option<&Arc<WriteContext>> {

@@ -12,10 +12,8 @@ use crate::value::Error;
 /// The bytes that one upload has on the disk. They count until they are published, or this is dropped.
 #[derive(Debug)]
 pub struct Staging {
-    /// The account that they count in.
-    pub account: Arc<Account>,
-    /// The key of the value.
-    pub key: Box<str>,
+    account: Arc<Account>,
+    key: Box<str>,
     /// Changed under the lock of the account alone.
     bytes: AtomicU64,
 }
@@ -45,8 +43,10 @@ impl Staging {
     /// Fails where a bound has no room for a value of `len` bytes.
     pub fn may_grow(&self, len: u64) -> Result<(), Error> {
         self.account.may_begin(&Ask {
+            key: &self.key,
+            bytes: self.account.size_of(len),
+            source: None,
             staged: self.bytes(),
-            ..Ask::new(&self.key, self.account.size_of(len))
         })
     }
 

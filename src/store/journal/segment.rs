@@ -217,7 +217,8 @@ impl Segments {
             count: free.len(),
             next_index: free.iter().map(|s| s.index + 1).max().unwrap_or(0),
             free,
-            ..Self::default()
+            used: Vec::new(),
+            spoiled: Vec::new(),
         }
     }
 

@@ -19,8 +19,7 @@ pub fn smallest(
     if !folder.is_empty() && !may_have_keys(folder) {
         return Ok(Some(Vec::new()));
     }
-    let found = BTreeSet::new();
-    let (mut search, mut left) = (Search { page, found }, most);
+    let (mut search, mut left) = (Search::new(page), most);
     let mut walk = Walk::below(folder, Order::AsRead);
     // Ended by an error, or by `None`: there are too many names.
     let walked = walk.go_on(dir, usize::MAX, |met| {
@@ -68,7 +67,12 @@ struct Search<'p> {
     found: BTreeSet<String>,
 }
 
-impl Search<'_> {
+impl<'p> Search<'p> {
+    fn new(page: &'p Page) -> Self {
+        let found = BTreeSet::new();
+        Self { page, found }
+    }
+
     fn offer(&mut self, item: &str) {
         if self.is_beyond(item) {
             return;

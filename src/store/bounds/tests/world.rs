@@ -54,6 +54,7 @@ struct Lack {
 
 pub(super) struct World {
     pub(super) account: Arc<Account>,
+    pub(super) room: Room,
     dir: ValuesDir,
     pub(super) path: PathBuf,
     pub(super) model: BTreeMap<&'static str, Entry>,
@@ -70,8 +71,10 @@ impl World {
         for key in KEYS {
             fs::create_dir_all(path.join(key).parent().unwrap()).unwrap();
         }
+        let account = Self::account(Uses::default());
         Self {
-            account: Self::account(Uses::default()),
+            room: Room::new(Arc::clone(&account)),
+            account,
             dir: ValuesDir::new(root, location, DISK.clone()),
             path: path.to_owned(),
             model: BTreeMap::new(),
@@ -198,8 +201,10 @@ impl World {
             let mut others = self.model.keys().filter(|other| **other != key);
             others.any(|other| other.starts_with(folder))
         });
-        let found = self.account.keeps_folder(&Key::new(key).unwrap());
-        assert_eq!(found, keeps_folder);
+        assert_eq!(
+            self.account.keeps_folder(&Key::new(key).unwrap()),
+            keeps_folder
+        );
         let _may_not_be_there = fs::remove_file(self.path.join(key));
         self.account.made(&self.dir, key, (None, looks), None);
         self.model.remove(key);
@@ -209,7 +214,7 @@ impl World {
     pub(super) fn evict(&mut self, choice: Option<Choice>, expected: &[&'static str]) {
         let victims = match choice {
             Some(Choice::Evict(victims)) => victims,
-            Some(Choice::Nobody(_)) => Vec::new(),
+            Some(Choice::Nobody) => Vec::new(),
             Some(Choice::Wait) | None => panic!("nothing is under way, of {:?}", self.model),
         };
         let chosen: Vec<_> = victims.iter().map(|victim| victim.key.as_str()).collect();
@@ -243,9 +248,9 @@ impl World {
                 "{:?}",
                 self.model
             );
-            let choice = self.account.for_change(held.as_ref()?, &ask);
+            let choice = self.room.for_change(held.as_ref()?, &ask);
             if lack.is_final {
-                assert!(matches!(choice, Some(Choice::Nobody(_))));
+                assert!(matches!(choice, Some(Choice::Nobody)));
                 return None;
             }
             let expected = self.oldest(lack.bound, &lack.scope, lack.beyond, key);
@@ -331,6 +336,7 @@ impl World {
         });
         save(&own, &uses).unwrap();
         self.account = Self::account(load(&own));
+        self.room = Room::new(Arc::clone(&self.account));
         let before = self.model.clone();
         let count = self.account.begin_count(true);
         self.reread("", KEYS.len(), &[]);
@@ -348,8 +354,10 @@ impl World {
             let prefix = &self.account.bounds[bound].prefix;
             let named = self.model.keys().filter_map(|key| prefix.scope(key));
             let named: BTreeSet<_> = named.collect();
-            let is_right = scopes.keys().map(|it| &**it).eq(named.iter().copied());
-            assert!(is_right, "{scopes:?}");
+            assert!(
+                scopes.keys().map(|it| &**it).eq(named.iter().copied()),
+                "{scopes:?}"
+            );
             for (name, scope) in scopes {
                 let total = self.total(bound, name, None);
                 assert_eq!(scope.total, total, "{prefix} {name} of {:?}", self.model);
