@@ -306,14 +306,17 @@ impl Reloader {
 
 /// Does for ever what the store wants done from time to time.
 async fn housekeeping(store: &Store) {
+    let Some(directory) = store.directory() else {
+        return std::future::pending().await;
+    };
     let sweeps = async {
         let mut ticks = tokio::time::interval(SWEEP_EVERY);
         loop {
             ticks.tick().await;
-            store.sweep().await;
+            directory.sweep().await;
         }
     };
-    tokio::join!(sweeps, store.remove_ended());
+    tokio::join!(sweeps, directory.remove_ended());
 }
 
 /// Raises the soft limit on descriptors to the hard one: each connection and each open value needs one.

@@ -267,7 +267,7 @@ async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<Repl
     let (store, reactor) = (&service.store, service.reactor);
     let mut below = ValuesBelow::of(&asked.from);
     let mut values = 0;
-    let mut plan = store.plan_copies(&asked.to).await?;
+    let mut plan = store.plan_copies();
     while let Some(found) = store.next_values(reactor, &mut below).await? {
         values += found.values.len() as u64;
         for (key, value) in &found.values {

@@ -74,7 +74,13 @@ impl Clock {
             // The bound counts only once it is durable: after a failed sync it is written again.
             self.store(reading + stride, true)?;
             self.bound = reading + stride;
-            self.tell_if_ahead(reading - now);
+            let ahead = reading - now;
+            if ahead > WRONG && !std::mem::replace(&mut self.is_ahead_told, true) {
+                tracing::warn!(
+                    seconds = ahead / 1_000_000_000,
+                    "the clock of versions is ahead of the system's, which was wrong once or is now: new values are dated in the future"
+                );
+            }
         }
         Ok(())
     }
@@ -83,15 +89,6 @@ impl Clock {
     pub fn reached(&mut self) -> i128 {
         self.last = self.last.max(now().into());
         self.last
-    }
-
-    fn tell_if_ahead(&mut self, ahead: i128) {
-        if ahead > WRONG && !std::mem::replace(&mut self.is_ahead_told, true) {
-            tracing::warn!(
-                seconds = ahead / 1_000_000_000,
-                "the clock of versions is ahead of the system's, which was wrong once or is now: new values are dated in the future"
-            );
-        }
     }
 
     fn store(&self, bound: i128, is_synced: bool) -> Result<(), Errno> {

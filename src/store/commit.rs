@@ -230,7 +230,7 @@ pub fn rename(
     };
     if matches!(renamed, Ok(true)) {
         let dir = writer.dir();
-        dir.leave_folder(source.key.folder(), Some(&from));
+        dir.leave_folders(source.key.folder(), Some(&from));
     } else if let Err(errno) = mark(source.version, mode) {
         tracing::warn!(%errno, "a value that was not moved keeps the version of its move");
     }
@@ -290,9 +290,9 @@ pub fn delete(
         Err(Errno::NOENT | Errno::ISDIR) => return Ok(false),
         Err(errno) => return Err(unpublished(key, "unlink", errno)),
     }
-    let account = writer.account().filter(|_| is_for_room);
+    let account = writer.account.as_ref().filter(|_| is_for_room);
     if !account.is_some_and(|account| account.keeps_folder(key)) {
-        writer.dir().leave_folder(key.folder(), Some(folder));
+        writer.dir().leave_folders(key.folder(), Some(folder));
     }
     Ok(true)
 }
@@ -324,10 +324,9 @@ pub fn make_folder(dir: &ValuesDir, path: &Key<'_>) -> Result<(), Error> {
 
 /// Removes the folder `path`, if it is empty, and those above that it leaves empty.
 pub fn remove_folder(dir: &ValuesDir, path: &Key<'_>) -> Result<(), Error> {
-    let above = dir.folder(path.folder());
-    match above.and_then(|above| super::directory_fd::remove_folder(&above, path.name())) {
+    match dir.remove_folder(path.as_str()) {
         Ok(()) | Err(Errno::NOENT) => {
-            dir.leave_folders(path.folder());
+            dir.leave_folders(path.folder(), None);
             Ok(())
         }
         Err(Errno::NOTEMPTY | Errno::EXIST) => Err(Error::Occupied(NOT_EMPTY.to_owned())),
@@ -356,7 +355,7 @@ fn rename_folder(dir: &ValuesDir, from: &Key<'_>, to: &Key<'_>) -> Result<(), Er
     let (name, flags) = (format!("{}/", from.name()), RenameFlags::NOREPLACE);
     let rename = || rustix::fs::renameat_with(&above, &name, &folder, to.name(), flags);
     let Err(errno) = retry_on_intr(rename) else {
-        dir.leave_folder(from.folder(), Some(&above));
+        dir.leave_folders(from.folder(), Some(&above));
         return Ok(());
     };
     dir.remove_empty_folders(to.folder(), there);

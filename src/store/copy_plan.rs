@@ -11,7 +11,6 @@ use bytes::Bytes;
 use super::bounds::{Together, size_of};
 use super::directory::Directory;
 use super::engine::Store;
-use super::space::Free;
 use super::temp_file::{Placement, ServerDirs, TempFile};
 use crate::transfer::is_large;
 use crate::value::{Error, Key};
@@ -19,30 +18,24 @@ use crate::value::{Error, Key};
 /// The copies of a folder of a directory.
 pub struct CopyPlan<'s> {
     directory: &'s Directory,
-    /// False where nothing has the name of the folder that the copies go to.
-    may_replace: bool,
     together: Together,
-    /// Bytes of the disk that the copies take, those of large values apart.
+    /// Bytes of the disk that the copies take, and the part of those of small values.
+    all: u64,
     small: u64,
-    large: u64,
     /// Bytes of the disk that they give back.
     replaced: u64,
 }
 
 impl Store {
-    /// A plan for copies to the folder `to`; `None` where the store has no bounds and no disk that could be full.
-    pub async fn plan_copies(&self, to: &Key<'static>) -> Result<Option<CopyPlan<'_>>, Error> {
-        let Self::Directory(directory) = self else {
-            return Ok(None);
-        };
-        Ok(Some(CopyPlan {
-            directory,
-            may_replace: directory.has_folder(to.clone()).await?,
+    /// A plan for the copies of a folder; `None` where the store has no bounds and no disk that could be full.
+    pub fn plan_copies(&self) -> Option<CopyPlan<'_>> {
+        Some(CopyPlan {
+            directory: self.directory()?,
             together: Together::default(),
+            all: 0,
             small: 0,
-            large: 0,
             replaced: 0,
-        }))
+        })
     }
 }
 
@@ -58,21 +51,16 @@ impl CopyPlan<'_> {
     ) -> Result<(), Error> {
         let account = self.directory.account();
         account.inspect(|it| it.add_kept(&mut self.together, from.as_str(), len));
-        let mut replaced = None;
-        if self.may_replace {
-            replaced = self.directory.meta(to).await?.map(|meta| meta.len);
-        }
+        let replaced = self.directory.meta(to).await?.map(|meta| meta.len);
         if replaced.is_some() && only_new {
             return Ok(());
         }
         account.inspect(|it| it.add_stored(&mut self.together, to.as_str(), len, replaced));
         self.replaced += replaced.map_or(0, size_of);
-        let sum = if is_large(len) {
-            &mut self.large
-        } else {
-            &mut self.small
-        };
-        *sum += size_of(len);
+        self.all += size_of(len);
+        if !is_large(len) {
+            self.small += size_of(len);
+        }
         Ok(())
     }
 
@@ -84,24 +72,10 @@ impl CopyPlan<'_> {
             evictable = account.evictable_beside(&self.together);
         }
         let writer = Arc::clone(&self.directory.writing()?.writer);
-        let all = (self.small + self.large).saturating_sub(self.replaced);
-        let small = self.small;
+        let (all, small) = (self.all.saturating_sub(self.replaced), self.small);
         let check_disk = move || {
-            let full = match writer.take_space(all) {
-                Err(full @ Error::NoSpace(_)) => full,
-                taken => return taken.map(|_| false),
-            };
-            let needed = if shares_bytes(&writer.temp_dir) {
-                small
-            } else {
-                all
-            };
-            let free = writer.free()?;
-            let free = free.map_or(u64::MAX, Free::beyond_floor);
-            if free.saturating_add(evictable) < needed {
-                return Err(full);
-            }
-            Ok(free < needed)
+            let shares = || shares_bytes(&writer.temp_dir);
+            writer.lacks(all, || if shares() { small } else { all }, || evictable)
         };
         Ok(evicts | self.directory.dir.disk.spawn(check_disk).await?)
     }

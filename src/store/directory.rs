@@ -10,6 +10,8 @@ mod expire;
 mod folders;
 mod keeper;
 pub mod open;
+#[cfg(test)]
+mod tests;
 
 use std::fs::File;
 use std::sync::Arc;
@@ -83,25 +85,23 @@ pub(super) struct Writing {
 impl Writing {
     /// What makes room for a large value of `key`, where there are bounds.
     fn room(&self, key: &Key<'_>) -> Option<Box<UploadRoom>> {
-        let account = self.writer.account()?;
-        self.room_of(key, Staging::new(account, key.as_str()))
+        let account = self.writer.account.as_ref()?;
+        let staging = Staging::new(account, key.as_str());
+        Some(Box::new(self.room_of(staging)))
     }
 
-    fn room_of(&self, key: &Key<'_>, staging: Arc<Staging>) -> Option<Box<UploadRoom>> {
-        let room = self.writer.room.as_ref()?;
-        Some(Box::new(UploadRoom {
-            key: key.clone().into_owned(),
-            room: Arc::clone(room),
+    fn room_of(&self, staging: Arc<Staging>) -> UploadRoom {
+        UploadRoom {
             staging,
             writer: Arc::clone(&self.writer),
             publisher: Arc::downgrade(&self.publisher),
             unexplained: 0,
-        }))
+        }
     }
 
     fn with_room(&self, mut upload: Resumable) -> Resumable {
-        let staging = self.writer.account().map(|it| upload.staging(it));
-        upload.room = staging.and_then(|it| self.room_of(upload.key(), it));
+        let account = self.writer.account.as_ref();
+        upload.room = account.map(|it| Box::new(self.room_of(upload.staging(it))));
         upload
     }
 }
@@ -235,13 +235,7 @@ impl Directory {
     fn may_begin(&self, key: &Key<'_>, len: Option<u64>) -> Result<(), Error> {
         let known = self.account().zip(len);
         known.map_or(Ok(()), |(account, len)| {
-            let (key, bytes) = (key.as_str(), account.size_of(len));
-            account.may_begin(&Ask {
-                key,
-                bytes,
-                source: None,
-                staged: 0,
-            })
+            account.may_begin(&Ask::new(key.as_str(), account.size_of(len)))
         })
     }
 
@@ -263,8 +257,8 @@ impl Directory {
             let change = if upload.is_journaled() || writing.writer.durability == Durability::Os {
                 Change::Put(upload.into_value())
             } else {
-                let room = || writing.room(&key);
-                Change::Put(Box::pin(secured(upload.into_value(), &writing.writer, room)).await?)
+                let (value, room) = (upload.into_value(), writing.room(&key));
+                Change::Put(Box::pin(secured(value, &writing.writer, room)).await?)
             };
             let published = writing.publisher.change(key.clone(), change, condition);
             let published = published.await;
@@ -284,9 +278,7 @@ impl Directory {
     ) -> Result<Resumable, Error> {
         let writing = self.writing()?;
         self.may_begin(&key, length)?;
-        let Writing {
-            writer, uploads, ..
-        } = writing;
+        let (writer, uploads) = (&writing.writer, &writing.uploads);
         let mut room = writing.room(&key);
         loop {
             let (key, fields, uploader) = (key.clone(), fields.clone(), uploader.clone());
@@ -302,19 +294,16 @@ impl Directory {
 
     /// The key of the resumable upload `id`; `None` where there is none. A request that holds the claim goes on.
     pub fn key_of_upload(&self, id: UploadId) -> Option<Key<'static>> {
-        let upload = self.writing.as_ref()?.uploads.get(id)?;
-        Some(upload.key.clone())
+        Some(self.writing.as_ref()?.uploads.get(id)?.key.clone())
     }
 
     /// Claims the resumable upload `id`; `None` where there is none.
     pub async fn resume(&self, id: UploadId) -> Result<Option<Resumable>, Error> {
-        match &self.writing {
-            Some(writing) => {
-                let claimed = Resumable::claim(&writing.writer, &writing.uploads, id).await?;
-                Ok(claimed.map(|upload| writing.with_room(upload)))
-            }
-            None => Ok(None),
-        }
+        let Some(writing) = &self.writing else {
+            return Ok(None);
+        };
+        let claimed = Resumable::claim(&writing.writer, &writing.uploads, id).await?;
+        Ok(claimed.map(|upload| writing.with_room(upload)))
     }
 
     /// The number of unfinished resumable uploads.
@@ -383,7 +372,7 @@ impl Directory {
 
     /// What the values take, where there are bounds.
     pub fn account(&self) -> Option<&Arc<Account>> {
-        Some(&self.writer()?.room.as_ref()?.account)
+        self.writer()?.account.as_ref()
     }
 
     pub(super) fn writer(&self) -> Option<&Arc<WriteContext>> {

@@ -22,7 +22,7 @@ use super::may_end::MayEnd;
 use super::unserved::Unserved;
 use super::value_file::{FileStamp, Opened, ValueFile};
 use crate::transfer::BlockingPool;
-use crate::value::{self, Error, Key, Meta, Version, is_directory, is_regular};
+use crate::value::{Error, Key, Meta, Version, is_directory, is_regular};
 
 const CONFINED: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
@@ -111,6 +111,11 @@ impl ValuesDir {
     /// The device of the root, where it is known.
     pub fn device(&self) -> Option<u64> {
         self.file_system.map(|(device, _)| device)
+    }
+
+    /// True if the root lies on a local file system, and not on an overlay of some.
+    pub fn is_local(&self) -> bool {
+        self.file_system.is_some_and(|(_, kind)| kind.shows_removal)
     }
 
     /// Opens the value of `key` for reading; `None` when there is none.
@@ -208,13 +213,6 @@ pub fn kind(stat: &Stat) -> NameKind {
     }
 }
 
-/// The time at which the file system last changed the name or the bytes of `name` in `folder`, in nanoseconds since
-/// 1970. No program can set it.
-pub fn changed(folder: impl AsFd, name: &str) -> Result<i64, Errno> {
-    let changed = value::changed(&stat(folder, name)?);
-    Ok(i64::try_from(changed).unwrap_or(i64::MAX))
-}
-
 /// The times that a file with this version gets. Both are set: bindfs, and other programs of FUSE, report success for
 /// one alone and set none.
 pub fn times(version: Version) -> Timestamps {
@@ -289,7 +287,7 @@ impl ValuesDir {
             Err(errno) if is_no_folder(errno) => {}
             opened => return Ok((opened?, path)),
         }
-        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let (above, name) = split(path);
         let (folder, there) = self.make_folder(above)?;
         let made = retry_on_intr(|| rustix::fs::mkdirat(&folder, name, FOLDER_MODE.into()));
         let opened = match made {
@@ -310,38 +308,27 @@ impl ValuesDir {
 
     /// Makes the folder `path`, to stay without a value, in one that is there. `EXIST` where something has its name.
     pub fn make_lasting_folder(&self, path: &str) -> Result<(), Errno> {
-        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let (above, name) = split(path);
         let above = self.folder(above)?;
         retry_on_intr(|| rustix::fs::mkdirat(&above, name, FOLDER_MODE.into()))
     }
 
     /// Removes the folder `path`, from which a value has gone, and then those above it, as long as they are empty and
-    /// were made for a value.
-    pub fn leave_folders(&self, path: &str) {
-        match self.folder(path) {
-            Ok(folder) => self.leave_folder(path, Some(&folder)),
-            Err(Errno::NOENT) => self.leave_folder(path, None),
-            Err(_) => {}
-        }
-    }
-
-    /// As [`Self::leave_folders`], where `folder` is open, or gone.
-    pub fn leave_folder(&self, path: &str, folder: Option<&Folder<'_>>) {
-        if path.is_empty() || !folder.is_none_or(is_implicit) {
+    /// were made for a value. It is `folder`, where that is open.
+    pub fn leave_folders(&self, path: &str, folder: Option<&Folder<'_>>) {
+        let may_go = || match self.folder(path) {
+            Ok(folder) => is_implicit(folder),
+            Err(errno) => errno == Errno::NOENT,
+        };
+        if path.is_empty() || !folder.map_or_else(may_go, is_implicit) {
             return;
         }
-        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let folder = match self.folder(above) {
-            Ok(folder) => Some(folder),
-            Err(Errno::NOENT) => None,
-            Err(_) => return,
-        };
+        let (above, name) = split(path);
+        let folder = self.folder(above);
         let remove = |folder| remove_folder(folder, name);
-        if matches!(
-            folder.as_ref().map_or(Ok(()), remove),
-            Ok(()) | Err(Errno::NOENT)
-        ) {
-            self.leave_folder(above, folder.as_ref());
+        let removed = folder.as_ref().map_err(|errno| *errno).and_then(remove);
+        if matches!(removed, Ok(()) | Err(Errno::NOENT)) {
+            self.leave_folders(above, folder.as_ref().ok());
         }
     }
 
@@ -349,19 +336,20 @@ impl ValuesDir {
     /// `keep`; answers the path of the lowest that stays.
     pub fn remove_empty_folders<'p>(&self, path: &'p str, keep: &str) -> &'p str {
         let mut lowest = path;
-        while lowest.len() > keep.len() {
-            let (above, name) = lowest.rsplit_once('/').unwrap_or(("", lowest));
-            match self
-                .folder(above)
-                .and_then(|above| remove_folder(&above, name))
-            {
-                // Another program may have been quicker.
-                Ok(()) | Err(Errno::NOENT) => lowest = above,
-                // NOTEMPTY, as a rule. An empty folder that stays for another reason takes nothing from any value.
-                Err(_) => break,
-            }
+        // NOTEMPTY, as a rule. An empty folder that stays for another reason takes nothing from any value. Another
+        // program may have been quicker.
+        while lowest.len() > keep.len()
+            && matches!(self.remove_folder(lowest), Ok(()) | Err(Errno::NOENT))
+        {
+            lowest = split(lowest).0;
         }
         lowest
+    }
+
+    /// Removes the folder `path`, if it is empty.
+    pub fn remove_folder(&self, path: &str) -> Result<(), Errno> {
+        let (above, name) = split(path);
+        remove_folder(&self.folder(above)?, name)
     }
 
     /// Why no folder `path` can be: the first level that is no directory, in words.
@@ -382,9 +370,13 @@ impl ValuesDir {
     }
 }
 
-/// Removes the directory `name` of `folder`, if it is empty.
-pub fn remove_folder(folder: impl AsFd, name: &str) -> Result<(), Errno> {
+fn remove_folder(folder: impl AsFd, name: &str) -> Result<(), Errno> {
     retry_on_intr(|| rustix::fs::unlinkat(&folder, name, AtFlags::REMOVEDIR))
+}
+
+/// The path of the folder that `path` lies in, and its name there.
+pub fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
 }
 
 /// Opens the directory `path` below `dir`.

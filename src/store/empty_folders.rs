@@ -6,7 +6,7 @@
 use rustix::io::Errno;
 use serde::Serialize;
 
-use super::directory_fd::{ValuesDir, remove_folder};
+use super::directory_fd::ValuesDir;
 use super::list::{Go, Met, Order, SLICE, Walk};
 use super::publish_method::A_MOUNT;
 use crate::value::Error;
@@ -80,12 +80,8 @@ impl FolderRemoval {
 
     /// Removes `path`, if it is empty by now: it is told only where nothing below it is.
     fn remove(&mut self, dir: &ValuesDir, path: &str) {
-        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let removed = dir
-            .folder(above)
-            .and_then(|above| remove_folder(&above, name));
         let name = format!("{path}/");
-        match removed {
+        match dir.remove_folder(path) {
             Ok(()) => self.removed += 1,
             Err(errno) if errno != Errno::NOENT && !self.last.starts_with(&name) => {
                 let reason = match errno {

@@ -115,10 +115,7 @@ pub type Probe = Pin<Box<dyn Future<Output = Result<Option<Free>, Error>> + Send
 impl Store {
     /// The value of `key`, if it is in the cache and proved current; counted in `counters`, where there is a cache.
     pub fn get_cached(&self, key: &Key<'_>, counters: &ReactorCounters) -> Option<Arc<Object>> {
-        let Self::Directory(directory) = self else {
-            return None;
-        };
-        let found = directory.get_cached(key);
+        let found = self.directory()?.get_cached(key);
         match found {
             Some(_) => counters.cache_hits.add(1),
             None => counters.cache_misses.add(1),
@@ -148,8 +145,7 @@ impl Store {
     pub async fn digest(&self, found: &Found, sha512: bool) -> Result<Option<Digest>, Error> {
         match found {
             Found::File(object) => {
-                let keep =
-                    matches!(self, Self::Directory(directory) if directory.writing.is_some());
+                let keep = self.directory().is_some_and(|it| it.writing.is_some());
                 let digest = object.digest(sha512, keep, self.compute());
                 Ok(Some(digest.await?))
             }
@@ -219,13 +215,10 @@ impl Store {
 
     /// The directory, for uploads that are received in several requests.
     pub fn resumable(&self) -> Result<&Directory, Error> {
-        match self {
-            Self::Directory(directory) => Ok(directory),
-            Self::S3(_) => Err(Error::NotSupported {
-                name: "no-resumable-uploads",
-                what: "uploads to an S3 store cannot be resumed: send all of the value with one PUT",
-            }),
-        }
+        self.directory().ok_or(Error::NotSupported {
+            name: "no-resumable-uploads",
+            what: "uploads to an S3 store cannot be resumed: send all of the value with one PUT",
+        })
     }
 }
 
@@ -317,17 +310,11 @@ impl<'a> Upload<'a> {
 }
 
 impl Store {
-    /// Removes from the disk what has ended, for ever. Other engines keep no end.
-    pub async fn remove_ended(&self) {
-        if let Self::Directory(directory) = self {
-            directory.remove_ended().await;
-        }
-    }
-
-    /// Does what the engine needs done every few seconds.
-    pub async fn sweep(&self) {
-        if let Self::Directory(directory) = self {
-            directory.sweep().await;
+    /// The directory, if this store is one.
+    pub fn directory(&self) -> Option<&Directory> {
+        match self {
+            Self::Directory(directory) => Some(directory),
+            Self::S3(_) => None,
         }
     }
 
@@ -345,10 +332,7 @@ impl Store {
 
     /// The reason why each write is synced by itself, where a journal should do that.
     pub fn unjournaled(&self) -> Option<&'static str> {
-        match self {
-            Self::Directory(directory) => directory.writer()?.journal.missing(),
-            Self::S3(_) => None,
-        }
+        self.directory()?.writer()?.journal.missing()
     }
 
     /// The most bytes of an upload that are received at a time; a whole head fits, too. While an engine takes them, as
@@ -361,19 +345,13 @@ impl Store {
     }
 
     /// What the values take, where there are bounds.
-    pub fn account(&self) -> Option<&Account> {
-        match self {
-            Self::Directory(directory) => directory.account().map(|account| &**account),
-            Self::S3(_) => None,
-        }
+    pub fn account(&self) -> Option<&Arc<Account>> {
+        self.directory()?.account()
     }
 
     /// The latest changes; of a store that is only read, none; of one that others change unseen, `None`.
     pub fn changes(&self) -> Option<&Arc<Changes>> {
-        match self {
-            Self::Directory(directory) => Some(&directory.changes),
-            Self::S3(_) => None,
-        }
+        Some(&self.directory()?.changes)
     }
 
     /// The threads for what keeps a processor busy.

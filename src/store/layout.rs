@@ -324,10 +324,8 @@ fn hint(path: &Path, error: &std::io::Error) -> String {
 impl OpenError {
     /// `dir` is no directory.
     pub fn no_directory(dir: &Path) -> Self {
-        let dir = dir.display();
-        Self::Refused(format!(
-            "{dir} is no directory: give the directory of the values"
-        ))
+        let why = "is no directory: give the directory of the values";
+        Self::Refused(format!("{} {why}", dir.display()))
     }
 
     /// For `map_err`: a failure with no meaning of its own, met while `doing` with `path`.

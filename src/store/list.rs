@@ -48,7 +48,8 @@ pub struct Lister {
     dir: Arc<ValuesDir>,
     /// The threads that list.
     pub threads: BlockingPool,
-    index: Arc<Index>,
+    /// The names, where the directory is large or has bounds.
+    pub index: Arc<Index>,
     /// The pages that no thread has begun with, and where the answer goes; unset until then.
     asked: Mutex<HashMap<Page, Sender<Option<Answer>>>>,
     counters: Arc<Listings>,
@@ -72,11 +73,6 @@ impl Lister {
             asked: Mutex::default(),
             counters,
         })
-    }
-
-    /// Makes the index that bounds need, if there is none.
-    pub fn keep_index(&self) {
-        self.index.keep();
     }
 
     /// Counts all values for the bounds of `account`: by the index where there is none yet, else by a walk. Blocks, as

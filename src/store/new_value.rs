@@ -126,7 +126,10 @@ impl NewValue {
     /// Puts its file on the disk, where that is promised and the journal does not do it.
     fn sync(&mut self, writer: &WriteContext) -> Result<(), Error> {
         if writer.durability == Durability::Disk && !self.is_journaled {
-            writer.sync_value(self.file_mut()?)?;
+            // Not fdatasync: the version is metadata. A sync that failed is final: the kernel has forgotten what it
+            // could not write, and a second try would prove nothing.
+            let synced = writer.sync(&*self.file_mut()?.file);
+            synced.map_err(Error::unsynced("sync the value"))?;
         }
         Ok(())
     }
@@ -160,18 +163,5 @@ impl NewValue {
             self.sync(writer)?;
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-impl NewValue {
-    /// A value without bytes, which the journal is to hold unless it `is_large`.
-    pub fn without_bytes(is_large: bool) -> Self {
-        Self {
-            len: 1,
-            small: (!is_large).then(Vec::new),
-            is_journaled: !is_large,
-            ..Self::default()
-        }
     }
 }

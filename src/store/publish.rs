@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::batch_reply;
-use super::bounds::Victim;
+use super::bounds::{STEP, Victim};
 use super::changes::Changes;
 use super::journal::{Journal, Log, NoLog};
 use super::write_context::WriteContext;
@@ -63,7 +63,7 @@ impl Publisher {
         let files = ValueFiles::new(Arc::clone(&writer));
         let thread = spawn_vital("disk-publisher", move || match journal {
             Some(journal) => work(&files, journal, acknowledger, changes, &runtime),
-            None => work(&files, NoLog::new(writer), acknowledger, changes, &runtime),
+            None => work(&files, NoLog(writer), acknowledger, changes, &runtime),
         })?;
         Ok(Self {
             running: Some((queue, thread)),
@@ -80,7 +80,7 @@ impl Publisher {
         condition: Option<Condition>,
     ) -> impl Future<Output = PublishResult> {
         let (reply_to, reply) = batch_reply::channel();
-        let change = ChangeRequest::new(key, change, condition, reply_to);
+        let change = ChangeRequest::new(key, change, condition, Some(reply_to));
         // A change that cannot be queued is dropped, and its receiver learns it.
         let full = self.running.as_ref().and_then(|(queue, _)| {
             let Err(TrySendError::Full(change)) = queue.try_send(change) else {
@@ -96,14 +96,19 @@ impl Publisher {
         }
     }
 
-    /// Removes these values, each for its reason, if it is allowed still. All outcomes are waited for together, as
-    /// [`batch_reply`] asks.
-    pub fn evict(
+    /// Removes these values, each for its reason, if it is allowed still: [`STEP`] at a time, as long as it
+    /// `may_go_on`. The outcomes of these are waited for together, as [`batch_reply`] asks.
+    pub async fn evict(
         &self,
         victims: impl IntoIterator<Item = Victim>,
-    ) -> impl Future<Output = Vec<PublishResult>> {
+        may_go_on: impl Fn() -> bool,
+    ) -> Vec<PublishResult> {
         let evict = |it: Victim| self.change(it.key, Change::Remove(Some(it.why)), Some(it.allows));
-        join_all(victims.into_iter().map(evict).collect::<Vec<_>>())
+        let (mut left, mut outcomes) = (victims.into_iter().map(evict).peekable(), Vec::new());
+        while may_go_on() && left.peek().is_some() {
+            outcomes.extend(join_all(left.by_ref().take(STEP)).await);
+        }
+        outcomes
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::io::{Errno, retry_on_intr};
+use scopeguard::guard;
 
 use super::location::turns;
 use crate::value::Error;
@@ -30,13 +31,6 @@ pub struct Space {
     pending: AtomicU64,
     /// Whether uploads were refused when it was asked last.
     pub is_low: AtomicBool,
-}
-
-/// Space that is about to be taken, until this is dropped.
-#[derive(Debug)]
-pub struct Taking<'a> {
-    space: &'a Space,
-    bytes: u64,
 }
 
 /// The free space.
@@ -96,13 +90,13 @@ impl Space {
         Ok(Some(free))
     }
 
-    /// Lets an upload take `more` bytes in the file system of `root`, if so much more than the floor is free. Blocks.
-    pub fn take(&self, root: &OwnedFd, more: u64) -> Result<Taking<'_>, Error> {
+    /// Lets an upload take `more` bytes in the file system of `root`, if so much more than the floor is free. They
+    /// count as taken until the returned guard is dropped. Blocks.
+    pub fn take(&self, root: &OwnedFd, more: u64) -> Result<impl Drop + use<'_>, Error> {
         let before = self.pending.fetch_add(more, Ordering::Relaxed);
-        let taking = Taking {
-            space: self,
-            bytes: more,
-        };
+        let taking = guard(&self.pending, move |pending| {
+            pending.fetch_sub(more, Ordering::Relaxed);
+        });
         if more == 0 {
             return Ok(taking);
         }
@@ -114,12 +108,6 @@ impl Space {
             )),
             _ => Ok(taking),
         }
-    }
-}
-
-impl Drop for Taking<'_> {
-    fn drop(&mut self) {
-        self.space.pending.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

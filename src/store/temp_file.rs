@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use rustix::fs::{AtFlags, Dir, FallocateFlags, Mode};
+use rustix::fs::{AtFlags, Dir, FallocateFlags, Mode, UTIME_OMIT};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::attributes::{Attributes, write};
@@ -171,7 +171,11 @@ impl TempFile {
     /// Stamps the version into the file: its modification time. A file system cuts a time that it cannot tell to the
     /// next that it can, and says nothing; all that have nanoseconds can tell those of 32 bits.
     fn stamp(&self, version: Version) -> Result<(), Errno> {
-        let times = times(version);
+        let mut times = times(version);
+        if self.dir.values.is_local() {
+            // Both times are an event of its folder, also of a file without a name, and the index would read it.
+            times.last_access.tv_nsec = UTIME_OMIT;
+        }
         retry_on_intr(|| rustix::fs::futimens(&*self.file, &times))?;
         if is_far(version) {
             let stat = retry_on_intr(|| rustix::fs::fstat(&*self.file))?;

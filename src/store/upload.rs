@@ -201,14 +201,13 @@ impl FileUpload {
     }
 }
 
-/// Puts `value` on the disk, for which `room` may make room there: the syncs of concurrent writers then run, and are
-/// committed, together.
+/// Puts `value` on the disk, where `room` makes room for it, if there is one: the syncs of concurrent writers then run,
+/// and are committed, together.
 pub async fn secured(
     mut value: NewValue,
     writer: &Arc<WriteContext>,
-    room: impl FnOnce() -> Option<Box<UploadRoom>>,
+    mut room: Option<Box<UploadRoom>>,
 ) -> Result<NewValue, Error> {
-    let (mut ask, mut room) = (Some(room), None);
     loop {
         let context = Arc::clone(writer);
         let job = move || {
@@ -217,17 +216,13 @@ pub async fn secured(
         };
         let secured;
         (value, secured) = writer.dir().disk.spawn(job).await?;
-        let full = match secured {
-            Err(full @ Error::NoSpace(_)) => full,
-            secured => return secured.map(|()| value),
-        };
-        room = ask.take().map_or(room, |ask| ask());
-        let is_made = match &mut room {
-            Some(room) => room.make(size_of(value.len), 1).await,
-            None => false,
-        };
-        if !is_made {
-            return Err(full);
+        match (secured, &mut room) {
+            (Err(full @ Error::NoSpace(_)), Some(room)) => {
+                if !room.make(size_of(value.len), 1).await {
+                    return Err(full);
+                }
+            }
+            (secured, _) => return secured.map(|()| value),
         }
     }
 }

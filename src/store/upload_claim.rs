@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
+use scopeguard::guard;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::bounds::{Account, Staging};
@@ -139,7 +140,8 @@ impl UploadEntry {
 
     /// The claim, once its holder has given it up; `None` when the upload was removed.
     pub async fn claim(self: &Arc<Self>) -> Option<Claim> {
-        let waiting = Waiting::begin(&self.waiting);
+        self.waiting.send_modify(|waiting| *waiting += 1);
+        let waiting = guard(&self.waiting, |it| it.send_modify(|waiting| *waiting -= 1));
         let permit = Arc::clone(&self.permit).acquire_owned().await.ok();
         drop(waiting);
         Some(self.claimed(permit?))
@@ -203,22 +205,6 @@ impl Drop for Claim {
         if let Some(staging) = self.entry.staging.get() {
             staging.set(progress.staged());
         }
-    }
-}
-
-/// A request that waits for the claim.
-struct Waiting<'a>(&'a watch::Sender<usize>);
-
-impl<'a> Waiting<'a> {
-    fn begin(waiting: &'a watch::Sender<usize>) -> Self {
-        waiting.send_modify(|waiting| *waiting += 1);
-        Self(waiting)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.send_modify(|waiting| *waiting -= 1);
     }
 }
 

@@ -5,11 +5,10 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::bounds::{Choice, Room, Staging, Total};
+use super::bounds::{Choice, Staging, Total};
 use super::publish::Publisher;
 use super::space::Free;
 use super::write_context::WriteContext;
-use crate::value::Key;
 
 /// The pause of an upload while others make room, or have space that they are about to use.
 const SOON: Duration = Duration::from_millis(1);
@@ -20,8 +19,6 @@ const MOST_UNEXPLAINED: u32 = 100;
 /// What makes room for one value of a store with bounds.
 #[derive(Clone, Debug)]
 pub struct UploadRoom {
-    pub key: Key<'static>,
-    pub room: Arc<Room>,
     /// What counts for its bytes in bounds.
     pub staging: Arc<Staging>,
     pub writer: Arc<WriteContext>,
@@ -37,17 +34,16 @@ impl UploadRoom {
     pub async fn make(&mut self, bytes: u64, files: u64) -> bool {
         let mut is_made = false;
         loop {
-            let (room, writer) = (Arc::clone(&self.room), Arc::clone(&self.writer));
-            let key = self.key.clone();
+            let (staging, writer) = (Arc::clone(&self.staging), Arc::clone(&self.writer));
             let choose = move || {
                 let free = writer.free()?;
-                room.gone(|| free);
+                staging.account.gone(|| free);
                 let has = free.map_or(0, Free::beyond_floor);
                 let lacks = Total {
                     bytes: bytes.saturating_sub(has),
                     keys: free.map_or(0, |free| free.lacking_inodes(files)),
                 };
-                let choose = || room.for_disk(free, lacks, &[key.as_str()]);
+                let choose = || staging.account.for_disk(free, lacks, &[&staging.key]);
                 Ok((!lacks.is_zero()).then(choose))
             };
             match self.writer.dir().disk.spawn(choose).await {
@@ -65,11 +61,11 @@ impl UploadRoom {
                     let Some(publisher) = self.publisher.upgrade() else {
                         return false;
                     };
-                    publisher.evict(victims).await;
+                    publisher.evict(victims, || true).await;
                     is_made = true;
                 }
                 Ok(Some(Choice::Wait)) => tokio::time::sleep(SOON).await,
-                Ok(Some(Choice::Nobody)) | Err(_) => return false,
+                Ok(Some(Choice::Nobody(_))) | Err(_) => return false,
             }
         }
     }

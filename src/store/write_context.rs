@@ -14,19 +14,18 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use rustix::fs::{Access, AtFlags, StatxFlags};
+use rustix::fs::{Access, AtFlags};
 use rustix::io::{Errno, retry_on_intr};
 
-use super::bounds::{Account, Room};
+use super::bounds::Account;
 use super::cache::Cache;
 use super::clock::Clock;
-use super::directory_fd::{Blocking, Folder, ValuesDir, is_no_folder, open_folder};
+use super::directory_fd::{Blocking, ValuesDir, is_no_folder, open_folder};
 use super::journal_state::JournalState;
 use super::location::turns;
 use super::may_end::EXPIRING;
-use super::publish_method::unpublished;
 use super::small_file;
-use super::space::{Free, Space, Taking};
+use super::space::{Free, Space};
 use super::temp_file::{Placement, ServerDirs, TempFile};
 use crate::metrics::StoreCounters;
 use crate::transfer::{Pipes, StagingQuota};
@@ -60,7 +59,7 @@ pub struct WriteContext {
     pub quota: Arc<StagingQuota>,
     pub space: Space,
     /// With bounds: what the values take, and who goes for others.
-    pub room: Option<Arc<Room>>,
+    pub account: Option<Arc<Account>>,
     pub cache: Arc<Cache>,
     pub clock: Arc<Mutex<Clock>>,
     pub counters: Arc<StoreCounters>,
@@ -86,27 +85,36 @@ impl WriteContext {
     }
 
     /// Lets an upload take `more` bytes of the disk, if they are free. Blocks.
-    pub fn take_space(&self, more: u64) -> Result<Taking<'_>, Error> {
+    pub fn take_space(&self, more: u64) -> Result<impl Drop + use<'_>, Error> {
         self.space.take(&self.dir().root, more)
-    }
-
-    /// With bounds, what the values take.
-    pub fn account(&self) -> Option<&Arc<Account>> {
-        Some(&self.room.as_ref()?.account)
     }
 
     /// Fails where the disk has no space for `len` bytes, and no evictions could give it. Blocks.
     pub fn may_take(&self, len: u64) -> Result<(), Error> {
+        let evictable = || {
+            self.account
+                .as_ref()
+                .map_or(0, |account| account.evictable())
+        };
+        self.lacks(len, || len, evictable).map(drop)
+    }
+
+    /// True if the disk has no space for `len` bytes, and evictions have to give some of those that are `needed`; fails
+    /// where so many as are `evictable` are too few. Blocks.
+    pub fn lacks(
+        &self,
+        len: u64,
+        needed: impl FnOnce() -> u64,
+        evictable: impl FnOnce() -> u64,
+    ) -> Result<bool, Error> {
         let full = match self.take_space(len) {
             Err(full @ Error::NoSpace(_)) => full,
-            taken => return taken.map(drop),
+            taken => return taken.map(|_| false),
         };
-        let evictable = self.account().map_or(0, |account| account.evictable());
-        let free = self.free()?;
+        let (needed, free) = (needed(), self.free()?);
         let has = free.map_or(u64::MAX, Free::beyond_floor);
-        (has.saturating_add(evictable) >= len)
-            .then_some(())
-            .ok_or(full)
+        let may_have = has.saturating_add(evictable());
+        (may_have >= needed).then_some(has < needed).ok_or(full)
     }
 
     /// The free space, where the file system tells it. Blocks.
@@ -137,21 +145,17 @@ impl WriteContext {
         Ok(())
     }
 
-    /// Puts a value and its version on the disk. A sync that failed is final: the kernel has forgotten what it could
-    /// not write, and a second try would prove nothing. Blocks.
-    pub fn sync_value(&self, file: &TempFile) -> Result<(), Error> {
-        // Not fdatasync: the version is metadata.
-        self.sync(&*file.file)
-            .map_err(Error::unsynced("sync the value"))
-    }
-
     /// Syncs the names in these folders, lower folders first. The folders above are among them, so the removal of a
     /// folder is synced too. A path of a value stands for its file. Blocks.
     pub fn sync_names(&self, folders: &BTreeSet<Box<str>>) -> Result<(), Errno> {
         for path in folders.iter().rev() {
             let folder = match self.dir().folder(path) {
                 Err(Errno::NOTDIR) => {
-                    self.sync_file(path)?;
+                    if let Ok(key) = Key::new(&**path)
+                        && let Some(file) = self.dir().open(&key, Blocking::Allowed)?
+                    {
+                        self.sync(&file.fd)?;
+                    }
                     continue;
                 }
                 Err(errno) if is_no_folder(errno) => continue,
@@ -170,15 +174,6 @@ impl WriteContext {
         let folders = folder_and_above(key.folder()).map(Box::from).collect();
         let synced = self.sync(file).and_then(|()| self.sync_names(&folders));
         synced.map_err(Error::errno_while("sync the value"))
-    }
-
-    /// Syncs the file of the value at `path`, if there is one. Blocks.
-    fn sync_file(&self, path: &str) -> Result<(), Errno> {
-        let Ok(key) = Key::new(path) else {
-            return Ok(());
-        };
-        let opened = self.dir().open(&key, Blocking::Allowed)?;
-        opened.map_or(Ok(()), |opened| self.sync(&opened.fd))
     }
 
     /// Has the kernel write all files of the file system that the values lie on. Blocks.
@@ -208,23 +203,6 @@ impl WriteContext {
         let synced = sync();
         self.counters.syncs.observe_duration(began.elapsed());
         synced
-    }
-
-    /// Fails if the folder of `key` is on another file system: the value would be received in vain. If that is unknown,
-    /// the publisher checks it. Blocks.
-    pub fn may_move_to(&self, key: &Key<'_>) -> Result<(), Error> {
-        let place = |folder: &Folder<'_>| {
-            let found = rustix::fs::statx(folder, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID);
-            found.map(|found| (found.stx_dev_major, found.stx_dev_minor, found.stx_mnt_id))
-        };
-        let mut folders = folder_and_above(key.folder());
-        let there = folders.find_map(|path| self.dir().folder(path).ok());
-        let there = there.and_then(|there| place(&there).ok());
-        let root = place(&Folder::Root(&self.dir().root)).ok();
-        if there.zip(root).is_some_and(|(there, root)| there != root) {
-            return Err(unpublished(key, "link", Errno::XDEV));
-        }
-        Ok(())
     }
 
     /// Publishes a few bytes as a name that is no key, and removes it; answers what is free for values, where that is

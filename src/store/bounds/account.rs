@@ -12,12 +12,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use parking_lot::Mutex;
 use rustix::io::retry_on_intr;
 
-use super::ledger::{Largest, State, scopes};
+use super::ledger::{Largest, Round, State, scopes};
 use super::rule::{Bound, Full, Total};
 use super::uses::Uses;
 use super::value::Value;
-#[cfg(test)]
-use super::value::{Known, uptime};
 use crate::store::changes::Removal;
 use crate::store::directory_fd::ValuesDir;
 
@@ -74,6 +72,7 @@ pub struct Account {
     pub(super) state: Mutex<State>,
     /// The scopes that evictions for the disk take from.
     pub(super) largest: Mutex<Largest>,
+    pub(super) last_round: Mutex<Option<Round>>,
     /// Held while a folder gets its other name, on the disk and here; and by the index while it looks at a name or
     /// forgets some.
     pub(super) renaming: Mutex<()>,
@@ -104,6 +103,7 @@ impl Account {
             state: Mutex::new(State::new(bounds.len(), remembered)),
             bounds,
             largest: Mutex::default(),
+            last_round: Mutex::default(),
             renaming: Mutex::default(),
             is_whole: AtomicBool::new(false),
         })
@@ -175,47 +175,10 @@ impl Account {
         let state = &mut *self.state.lock();
         if let Some(value) = state.names.value(key).cloned() {
             let values = [Some(&*value); 2];
-            state.recharge(&self.bounds, key, values, |_| value.set_stuck(is_stuck));
+            state.recharge(&self.bounds, key, values, |_| {
+                value.is_stuck.store(is_stuck, Relaxed);
+            });
             state.order(&self.bounds, key, &value);
         }
-    }
-}
-
-#[cfg(test)]
-impl Account {
-    /// A whole account of one bound of so many blocks that evicts.
-    pub fn of_blocks(blocks: u64) -> Arc<Self> {
-        let bound = Bound {
-            prefix: super::Prefix::default(),
-            max_size: Some(blocks * BLOCK),
-            max_keys: None,
-            max_age: None,
-            full: Full::Evict,
-            min_age: super::MIN_AGE,
-        };
-        let account = Self::new(vec![bound], FileSystem::default(), Uses::default());
-        account.set_may_remove(0, Removal::Full, true);
-        account.set_whole();
-        account
-    }
-
-    /// The value of `key` is used, a second later than it was.
-    pub fn use_again(&self, key: &str) {
-        if let Some(value) = self.state.lock().names.value(key) {
-            value.set_used(value.used() + 1000);
-        }
-    }
-
-    /// Has the file of `key` take so many bytes, or be gone; it is used now, and of version 1.
-    pub fn place(&self, key: &str, bytes: Option<u64>) {
-        let file = bytes.map(|bytes| Known {
-            version: 1,
-            bytes,
-            end: None,
-            is_linked: false,
-            is_elsewhere: false,
-        });
-        let mut state = self.state.lock();
-        state.note(&self.bounds, key, (file, uptime()), None);
     }
 }

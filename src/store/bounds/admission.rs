@@ -2,7 +2,7 @@
 //! ([`Reservation`]).
 //!
 //! A change that is admitted has room: what it brings counts from then on. A change that lacks room waits with a
-//! reservation, and changes that come after it leave that room to it. Evicts nothing: [`Room`](super::room::Room)
+//! reservation, and changes that come after it leave that room to it. Evicts nothing: [`room`](super::room)
 //! chooses who goes.
 
 use std::sync::Arc;
@@ -28,11 +28,14 @@ pub struct Ask<'a> {
     pub staged: u64,
 }
 
-impl Ask<'_> {
-    fn total(&self) -> Total {
-        Total {
-            bytes: self.bytes,
-            keys: 1,
+impl<'a> Ask<'a> {
+    /// A value that moves from no key, of which nothing is on the disk.
+    pub fn new(key: &'a str, bytes: u64) -> Self {
+        Self {
+            key,
+            bytes,
+            source: None,
+            staged: 0,
         }
     }
 }
@@ -96,7 +99,7 @@ impl Drop for Reservation {
 impl Account {
     /// Fails for a value that a bound never has room for, or that a quota has none for now.
     pub fn may_begin(&self, ask: &Ask<'_>) -> Result<(), Error> {
-        let new = ask.total();
+        let new = Total::one(ask.bytes);
         // As a rule no lock is taken for a value that evictions make room for.
         let may_fail = |(at, _)| !self.evicts(at) || !new.beyond(&self.bounds[at]).is_zero();
         if !scopes(&self.bounds, ask.key).any(may_fail) {
@@ -116,12 +119,7 @@ impl Account {
         if self.counts(&below) && !self.is_whole() {
             return Err(Error::Counting);
         }
-        let ask = Ask {
-            key: &below,
-            bytes: self.size_of(1),
-            source: None,
-            staged: 0,
-        };
+        let ask = Ask::new(&below, self.size_of(1));
         let lack = self.lack(&self.state.lock(), &ask, false);
         let lack = lack.filter(|lack| !lack.is_of_ended);
         lack.map_or(Ok(()), |lack| Err(self.refuse(&lack)))
@@ -182,7 +180,8 @@ impl Account {
             state.sum(at, scope, |sums| sums.waiting = sums.waiting.plus(needs));
             waits_for.push((at, scope.into(), needs));
         }
-        Err(self.refusal(&lack))
+        // Only where nobody goes for it, the client is told of the bound.
+        Err(Error::NoSpace("a bound is full".into()))
     }
 
     /// The publisher has made a change of `key`, admitted as `held` or begun after so many looks: its file is this one
@@ -214,12 +213,12 @@ impl Account {
         let of_scope = |source: &str| self.bounds[bound].prefix.scope(source) == Some(scope);
         let is_going = ask.source.is_some_and(of_scope);
         let going = if is_going { going } else { Total::default() };
-        has.max(ask.total()).minus(has.plus(going))
+        has.max(Total::one(ask.bytes)).minus(has.plus(going))
     }
 
     /// A bound that lacks room for the value of `ask`; what others wait for is theirs, unless it `is_first`.
     fn lack<'k>(&self, state: &State, ask: &Ask<'k>, is_first: bool) -> Option<Lack<'k>> {
-        let (new, mut had) = (ask.total(), None);
+        let (new, mut had) = (Total::one(ask.bytes), None);
         let lacks = scopes(&self.bounds, ask.key).filter_map(|(at, scope)| {
             let (bound, sums) = (&self.bounds[at], state.scopes[at].get(scope));
             let mut taken = sums.map_or(Total::default(), |sums| sums.total);
@@ -264,20 +263,20 @@ impl Account {
     /// Counts a refusal, and says it.
     fn refuse(&self, lack: &Lack<'_>) -> Error {
         self.figures[lack.bound].refused.fetch_add(1, Relaxed);
-        self.refusal(lack)
+        self.refusal(lack.bound, lack.scope)
     }
 
     /// The refusal of a value for which a bound has no room, in words for the client.
-    fn refusal(&self, lack: &Lack<'_>) -> Error {
-        let (rule, limits) = (&self.bounds[lack.bound], &self.limits[lack.bound]);
+    pub(super) fn refusal(&self, bound: usize, scope: &str) -> Error {
+        let (rule, limits) = (&self.bounds[bound], &self.limits[bound]);
         let advice = match rule.full {
             Full::Refuse => "delete values first",
-            Full::Evict if self.evicts(lack.bound) => "nothing can be evicted for this value",
+            Full::Evict if self.evicts(bound) => "nothing can be evicted for this value",
             Full::Evict => {
                 "what was there before it is not evicted until the server is started with --evict-existing"
             }
         };
-        let scope = named(lack.scope);
+        let scope = named(scope);
         Error::NoSpace(format!("the bound of {scope} is full ({limits}): {advice}").into())
     }
 }

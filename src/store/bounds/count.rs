@@ -135,7 +135,7 @@ impl Account {
         let [from, to] = [from, to].map(|folder| format!("{folder}/"));
         // What was known of those names is of no value any more.
         self.forget_uncounted(&to);
-        self.retain(&to, |_, _| false);
+        self.retain(&to, |_| false);
         let state = &mut *self.state.lock();
         state.names.rename(&from, &to);
         let renamed = |key: &mut Box<str>| {
@@ -229,11 +229,17 @@ impl Account {
 
     /// Visits the values whose names begin with `prefix`.
     pub fn visit(&self, prefix: &str, mut visit: impl FnMut(&str, &Arc<Value>)) {
+        self.in_steps(|State { names, .. }, after| {
+            names.visit_some(Folder::counted, prefix, after, &mut visit)
+        });
+    }
+
+    /// Has `step` visit some names behind the last of the step before, until it returns none: others have the lock in
+    /// between.
+    fn in_steps(&self, mut step: impl FnMut(&mut State, Option<&str>) -> Option<String>) {
         let mut after = None;
         loop {
-            let state = self.state.lock();
-            let names = &state.names;
-            after = names.visit_some(Folder::counted, prefix, after.as_deref(), &mut visit);
+            after = step(&mut self.state.lock(), after.as_deref());
             if after.is_none() {
                 return;
             }
@@ -243,7 +249,7 @@ impl Account {
     /// Forgets the values beginning with `prefix` that this count and all later ones have not met.
     fn forget_unmet(&self, prefix: &str, count: u32) {
         let _no_folder_moves = self.renaming.lock();
-        self.retain(prefix, |_, value| value.count.load(Relaxed) >= count);
+        self.retain(prefix, |value| value.count.load(Relaxed) >= count);
     }
 
     /// Forgets the names that begin with `prefix` and that no bound counts.
@@ -264,24 +270,22 @@ impl Account {
     }
 
     /// Visits the values whose names begin with `prefix`, and forgets those that are not to be kept.
-    fn retain(&self, prefix: &str, is_kept: impl Fn(&str, &Arc<Value>) -> bool) {
-        let mut after = None;
-        loop {
-            let (state, mut gone) = (&mut *self.state.lock(), Vec::new());
+    fn retain(&self, prefix: &str, is_kept: impl Fn(&Value) -> bool) {
+        self.in_steps(|state, after| {
+            let mut gone = Vec::new();
             let visit = |key: &str, value: &Arc<Value>| {
-                if !is_kept(key, value) {
+                if !is_kept(value) {
                     gone.push(key.to_owned());
                 }
             };
-            let names = &state.names;
-            after = names.visit_some(Folder::counted, prefix, after.as_deref(), visit);
+            let last = state
+                .names
+                .visit_some(Folder::counted, prefix, after, visit);
             for key in gone {
                 state.note(&self.bounds, &key, (None, 0), None);
             }
-            if after.is_none() {
-                return;
-            }
-        }
+            last
+        });
     }
 }
 

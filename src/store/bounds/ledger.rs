@@ -5,15 +5,16 @@
 //! has the sums follow, so nothing drifts. Beside what is taken, a sum knows what is about to go ([`Sums::leaving`]),
 //! what changes wait for ([`Sums::waiting`]), and what can never go. Chooses nothing.
 
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, VecDeque};
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use super::names::Names;
 use super::rule::{Bound, Total};
 use super::uses::Uses;
 use super::value::{Known, Value};
+use crate::store::space::Free;
 
 /// The bounds that hold for `key`, by their numbers, and what each counts it by.
 pub fn scopes<'k>(bounds: &[Bound], key: &'k str) -> impl Iterator<Item = (usize, &'k str)> {
@@ -28,7 +29,7 @@ pub struct State {
     /// For each bound, the sums by what it counts by.
     pub scopes: Vec<BTreeMap<Box<str>, Sums>>,
     /// The keys that a change is about to give a value, by the bytes of each, or to take it from (`None`).
-    in_flight: HashMap<Box<str>, Vec<Option<u64>>>,
+    in_flight: BTreeMap<Box<str>, Vec<Option<u64>>>,
     /// The changes that are admitted, and the evictions, that are neither made nor given up.
     pub under_way: usize,
     /// The values that end, in that order.
@@ -75,6 +76,22 @@ pub struct Largest {
     pub compared: Option<Instant>,
     /// None of them had a value that could go.
     pub is_exhausted: bool,
+}
+
+/// The last evictions for the disk.
+#[derive(Debug)]
+pub struct Round {
+    /// The free space before.
+    pub free: Free,
+    /// Bytes that they were to give.
+    pub expected: u64,
+    /// Kept by each of them.
+    pub under_way: Weak<()>,
+    pub is_judged: bool,
+    /// The rounds in a row up to this one that have given nothing.
+    pub fruitless: u32,
+    /// The free space when they were over, if there were so many of those that this is meant.
+    pub in_vain: Option<Free>,
 }
 
 /// Times of use and keys, in this order.
@@ -152,7 +169,7 @@ impl State {
         let file = value.map_or(Total::default(), Value::total);
         let in_flight = self.in_flight.get(key).map_or(&[][..], Vec::as_slice);
         let new = in_flight.iter().flatten().max();
-        let new = new.map_or(Total::default(), |&bytes| Total { bytes, keys: 1 });
+        let new = new.map_or(Total::default(), |&bytes| Total::one(bytes));
         let moves = in_flight.contains(&None);
         let total = new.max(if moves { Total::default() } else { file });
         let file_if = |is: fn(&Value) -> bool| match value {
@@ -269,8 +286,15 @@ impl State {
     /// The removal of the `value` of `key` by the server begins, or is over.
     pub fn leave(&mut self, bounds: &[Bound], key: &str, value: &Value, begins: bool) {
         self.under_way = self.under_way + usize::from(begins) - usize::from(!begins);
-        if !value.is_forgotten() {
-            self.recharge(bounds, key, [Some(value); 2], |_| value.set_leaving(begins));
+        if value.is_forgotten() {
+            return;
+        }
+        self.recharge(bounds, key, [Some(value); 2], |_| {
+            value.is_leaving.store(begins, Relaxed);
+        });
+        if !begins {
+            // It stays: it may again be one of those used longest ago.
+            self.order(bounds, key, value);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Bounds of what the directory keeps: how many bytes, how many values, and for how long.
 //!
-//! Owns the rules ([`Bound`]), the [`Account`] of the values that they name, and the [`Room`] that is made for others.
+//! Owns the rules ([`Bound`]), the [`Account`] of the values that they name, and who goes to make room for others.
 //! A bound that evicts removes the values that were used longest ago; one that refuses is a quota. What no bound names
 //! is counted by none and never evicted. The publisher has each change admitted before it makes it, so that no bound is
 //! exceeded. Removes nothing by itself: the publisher makes room for a change, and the keeper of the directory evicts
@@ -24,8 +24,8 @@ mod victim;
 pub use account::{Account, FileSystem, size_of};
 pub use admission::{Ask, Reservation};
 pub use order::STEP;
-pub use room::{Choice, Room};
-pub use rule::{AgeOf, Bound, Full, MIN_AGE, Prefix, Total, named};
+pub use room::Choice;
+pub use rule::{AgeOf, Bound, Full, MIN_AGE, Prefix, Total, millis, named};
 pub use staging::Staging;
 pub use together::Together;
 pub use uses::Uses;

@@ -107,7 +107,7 @@ impl Account {
                     let age = u64::try_from(value.age()).unwrap_or(0);
                     self.figures[bound].last_evicted.store(age, Relaxed);
                     let why = Removal::Full;
-                    victims.extend(self.victim(state, &key, &value, Some(used), why));
+                    victims.extend(self.victim(state, key, value, Some(used), why));
                 }
             }
             spared
@@ -157,8 +157,7 @@ impl Account {
 
 #[cfg(test)]
 mod tests {
-    use super::super::admission::{Ask, Reservation};
-    use super::super::room::{Choice, IN_VAIN, Room};
+    use super::super::room::{Choice, IN_VAIN};
     use super::super::rule::{MIN_AGE, millis};
     use super::super::value::uptime;
     use super::*;
@@ -175,40 +174,6 @@ mod tests {
 
     fn keys(victims: &[Victim]) -> Vec<&str> {
         victims.iter().map(|victim| victim.key.as_str()).collect()
-    }
-
-    fn admit(
-        account: &Arc<Account>,
-        key: &str,
-        bytes: u64,
-        source: Option<&str>,
-    ) -> (Option<Box<Reservation>>, bool) {
-        let (mut held, ask) = (
-            None,
-            Ask {
-                key,
-                bytes,
-                source,
-                staged: 0,
-            },
-        );
-        let admitted = account.admit(&mut held, &ask);
-        (held, admitted.is_ok())
-    }
-
-    #[test]
-    fn a_move_within_a_bound_takes_no_room() {
-        let half = 1 << 19;
-        let account = account(&[("a/1", half), ("a/2", half)]);
-        let total = account.total(0);
-        let (held, is_admitted) = admit(&account, "a/3", half, Some("b/1"));
-        assert!(!is_admitted);
-        drop(held);
-        let (held, is_admitted) = admit(&account, "a/3", half, Some("a/1"));
-        assert!(is_admitted);
-        assert_eq!(account.total(0), total);
-        drop(held);
-        assert_eq!(account.total(0), total);
     }
 
     #[test]
@@ -270,7 +235,7 @@ mod tests {
 
     #[test]
     fn evictions_that_give_the_disk_nothing_end_until_its_free_space_changes() {
-        let room = Room::new(account(&[("a/1", 1 << 16), ("a/2", 1 << 16)]));
+        let account = account(&[("a/1", 1 << 16), ("a/2", 1 << 16)]);
         let lacks = Total {
             bytes: 1 << 16,
             keys: 0,
@@ -281,7 +246,7 @@ mod tests {
                 ..Free::default()
             })
         };
-        let choose = |bytes| room.for_disk(free(bytes), lacks, &[]);
+        let choose = |bytes| account.for_disk(free(bytes), lacks, &[]);
         // What one round gave others may have taken.
         for _ in 0..IN_VAIN {
             let Choice::Evict(victims) = choose(0) else {
@@ -289,14 +254,14 @@ mod tests {
             };
             assert!(matches!(choose(0), Choice::Wait));
             drop(victims);
-            room.gone(|| free(100));
+            account.gone(|| free(100));
         }
-        assert!(matches!(choose(100), Choice::Nobody));
+        assert!(matches!(choose(100), Choice::Nobody(_)));
         let Choice::Evict(victims) = choose(1 << 16) else {
             panic!("the free space has changed");
         };
         drop(victims);
-        room.gone(|| free(1 << 17));
+        account.gone(|| free(1 << 17));
         assert!(matches!(choose(1 << 16), Choice::Evict(_)));
     }
 }

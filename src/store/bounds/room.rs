@@ -5,16 +5,16 @@
 //! given the disk nothing, no value is evicted for it until its free space has changed. Removes nothing: the caller has
 //! the publisher remove the victims, and asks again.
 
-use std::sync::{Arc, Weak};
-
-use parking_lot::Mutex;
+use std::sync::Arc;
 
 use super::account::Account;
 use super::admission::{Ask, Reservation};
+use super::ledger::Round;
 use super::order::From;
 use super::rule::Total;
 use super::victim::Victim;
 use crate::store::space::Free;
+use crate::value::Error;
 
 /// The part of what was evicted that is to be free after that, so that it has helped.
 const GAIN: u64 = 8;
@@ -29,86 +29,51 @@ pub enum Choice {
     Evict(Vec<Victim>),
     /// Changes or evictions are under way: once one of them is over, it is to be asked again.
     Wait,
-    /// No value is left that can be evicted.
-    Nobody,
+    /// No value is left that can be evicted; the refusal of the bound, where one lacks room.
+    Nobody(Option<Error>),
 }
 
-/// The last evictions for the disk.
-#[derive(Debug)]
-struct Round {
-    /// The free space before.
-    free: Free,
-    /// Bytes that they were to give.
-    expected: u64,
-    /// Kept by each of them.
-    under_way: Weak<()>,
-    is_judged: bool,
-    /// The rounds in a row up to this one that have given nothing.
-    fruitless: u32,
-    /// The free space when they were over, if there were so many of those that this is meant.
-    in_vain: Option<Free>,
-}
-
-/// The room of a directory with bounds.
-#[derive(Debug)]
-pub struct Room {
-    /// What the values take.
-    pub account: Arc<Account>,
-    last: Mutex<Option<Round>>,
-}
-
-impl Room {
-    /// That of the values of `account`.
-    pub fn new(account: Arc<Account>) -> Self {
-        Self {
-            account,
-            last: Mutex::default(),
-        }
-    }
-
+impl Account {
     /// Who goes for the value of `ask`, which has not been admitted by `held`; `None` where it has.
-    pub fn for_change(&self, held: &Reservation, ask: &Ask<'_>) -> Option<Choice> {
-        let account = &self.account;
+    pub fn for_change(self: &Arc<Self>, held: &Reservation, ask: &Ask<'_>) -> Option<Choice> {
         let except = [ask.key, ask.source.unwrap_or(ask.key)];
         let (mut lacks, mut is_under_way) = (Vec::new(), false);
         {
-            let state = account.state.lock();
+            let state = self.state.lock();
             is_under_way |= state.under_way > 0;
             let waits_for = held.waits_for.as_ref()?;
             if waits_for.is_empty() {
-                return Some(Choice::Nobody);
+                return Some(Choice::Nobody(None));
             }
             for (at, scope, _) in waits_for {
                 let sums = state.scopes[*at].get(scope);
-                let beyond = sums.map_or(Total::default(), |it| {
-                    it.to_go().beyond(&account.bounds[*at])
-                });
+                let beyond =
+                    sums.map_or(Total::default(), |it| it.to_go().beyond(&self.bounds[*at]));
                 if !beyond.is_zero() {
                     lacks.push((*at, scope, beyond));
                 }
             }
         }
         for (at, scope, beyond) in &lacks {
-            let is_in = |key: &str| account.bounds[*at].prefix.scope(key) == Some(scope);
-            let mut victims = account.victims_of_end(is_in);
-            if victims.is_empty() && account.evicts(*at) {
-                victims = account.oldest(From::Bound, (*at, scope), *beyond, i64::MAX, &except);
+            let is_in = |key: &str| self.bounds[*at].prefix.scope(key) == Some(scope);
+            let mut victims = self.victims_of_end(is_in);
+            if victims.is_empty() && self.evicts(*at) {
+                victims = self.oldest(From::Bound, (*at, scope), *beyond, i64::MAX, &except);
             }
             if !victims.is_empty() {
                 return Some(Choice::Evict(victims));
             }
         }
-        Some(if lacks.is_empty() || is_under_way {
-            Choice::Wait
-        } else {
-            Choice::Nobody
+        Some(match lacks.first() {
+            Some((at, scope, _)) if !is_under_way => Choice::Nobody(Some(self.refusal(*at, scope))),
+            _ => Choice::Wait,
         })
     }
 
     /// Who goes so that the disk, of which so much is `free` now, has as much more as it `lacks`; never the values of
     /// `except`.
-    pub fn for_disk(&self, free: Option<Free>, lacks: Total, except: &[&str]) -> Choice {
-        let mut last = self.last.lock();
+    pub fn for_disk(self: &Arc<Self>, free: Option<Free>, lacks: Total, except: &[&str]) -> Choice {
+        let mut last = self.last_round.lock();
         let free = free.unwrap_or_default();
         if let Some(round) = &*last {
             if round.under_way.strong_count() > 0 {
@@ -119,16 +84,16 @@ impl Room {
                     && free.inodes == then.inodes
             };
             if round.in_vain.is_some_and(is_same) {
-                return Choice::Nobody;
+                return Choice::Nobody(None);
             }
         }
-        let mut victims = self.account.ended();
+        let mut victims = self.ended();
         if victims.is_empty() {
-            victims = self.account.victims_of_disk(lacks, except);
+            victims = self.victims_of_disk(lacks, except);
         }
         if victims.is_empty() {
             *last = None;
-            return Choice::Nobody;
+            return Choice::Nobody(None);
         }
         let kept = Arc::new(());
         let before = last
@@ -151,7 +116,7 @@ impl Room {
 
     /// Evictions are over; where they were for the disk, `free` tells what it has now.
     pub fn gone(&self, free: impl FnOnce() -> Option<Free>) {
-        let mut last = self.last.lock();
+        let mut last = self.last_round.lock();
         let round = last
             .as_mut()
             .filter(|it| it.under_way.strong_count() == 0 && !it.is_judged);

@@ -80,6 +80,11 @@ pub struct Total {
 }
 
 impl Total {
+    /// One value that takes so many `bytes`.
+    pub fn one(bytes: u64) -> Self {
+        Self { bytes, keys: 1 }
+    }
+
     /// Both together.
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -181,7 +186,11 @@ impl Prefix {
 
     /// The beginning of `key` that it is counted by, if the bound holds for it.
     pub fn scope<'k>(&self, key: &'k str) -> Option<&'k str> {
-        let rest = key.strip_prefix(&*self.before)?;
+        // Most bounds hold for all keys: of those no bytes are compared.
+        let rest = match &*self.before {
+            "" => key,
+            before => key.strip_prefix(before)?,
+        };
         let Some(after) = &self.after else {
             return Some(&key[..self.before.len()]);
         };

@@ -12,8 +12,10 @@ use crate::value::Error;
 /// The bytes that one upload has on the disk. They count until they are published, or this is dropped.
 #[derive(Debug)]
 pub struct Staging {
-    account: Arc<Account>,
-    key: Box<str>,
+    /// The account that they count in.
+    pub account: Arc<Account>,
+    /// The key of the value.
+    pub key: Box<str>,
     /// Changed under the lock of the account alone.
     bytes: AtomicU64,
 }
@@ -43,10 +45,8 @@ impl Staging {
     /// Fails where a bound has no room for a value of `len` bytes.
     pub fn may_grow(&self, len: u64) -> Result<(), Error> {
         self.account.may_begin(&Ask {
-            key: &self.key,
-            bytes: self.account.size_of(len),
-            source: None,
             staged: self.bytes(),
+            ..Ask::new(&self.key, self.account.size_of(len))
         })
     }
 

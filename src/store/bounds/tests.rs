@@ -52,11 +52,41 @@ pub fn account(prefix: &str) -> std::sync::Arc<Account> {
 
 /// The same, of which an earlier process has noted these uses.
 pub fn account_with(prefix: &str, noted: Uses) -> std::sync::Arc<Account> {
-    let bound = bound(prefix, Some(256), None, Full::Evict);
+    whole(bound(prefix, Some(256), None, Full::Evict), noted)
+}
+
+fn whole(bound: Bound, noted: Uses) -> std::sync::Arc<Account> {
     let account = Account::new(vec![bound], FileSystem::default(), noted);
     account.set_may_remove(0, crate::store::changes::Removal::Full, true);
     account.set_whole();
     account
+}
+
+impl Account {
+    /// A whole account of one bound of so many blocks that evicts.
+    pub fn of_blocks(blocks: u64) -> std::sync::Arc<Self> {
+        whole(bound("", Some(blocks), None, Full::Evict), Uses::default())
+    }
+
+    /// The value of `key` is used, a second later than it was.
+    pub fn use_again(&self, key: &str) {
+        if let Some(value) = self.state.lock().names.value(key) {
+            value.set_used(value.used() + 1000);
+        }
+    }
+
+    /// Has the file of `key` take so many bytes, or be gone; it is used now, and of version 1.
+    pub fn place(&self, key: &str, bytes: Option<u64>) {
+        let file = bytes.map(|bytes| Known {
+            version: 1,
+            bytes,
+            end: None,
+            is_linked: false,
+            is_elsewhere: false,
+        });
+        let mut state = self.state.lock();
+        state.note(&self.bounds, key, (file, super::value::uptime()), None);
+    }
 }
 
 proptest! {

@@ -30,32 +30,26 @@ struct Sums {
 }
 
 impl Account {
-    /// One value of this length.
-    fn value(&self, len: u64) -> Total {
-        Total {
-            bytes: self.size_of(len),
-            keys: 1,
-        }
-    }
-
     /// Adds a value of `len` bytes that is to be stored under `key`, in place of one of the length `replaced`, if there
     /// is one.
     pub fn add_stored(&self, together: &mut Together, key: &str, len: u64, replaced: Option<u64>) {
-        for (at, scope) in scopes(&self.bounds, key) {
-            let sums = together.scopes.entry((at, scope.into())).or_default();
-            sums.kept = sums.kept.plus(self.value(len));
-            sums.stored = sums.stored.plus(self.value(len));
-            sums.replaced = sums
-                .replaced
-                .plus(replaced.map_or(Total::default(), |len| self.value(len)));
-        }
+        let stored = Total::one(self.size_of(len));
+        let replaced = replaced.map_or(Total::default(), |len| Total::one(self.size_of(len)));
+        self.add(together, key, [stored, stored, replaced]);
     }
 
     /// Adds the value of `key`, of `len` bytes, which is to stay.
     pub fn add_kept(&self, together: &mut Together, key: &str, len: u64) {
+        let kept = Total::one(self.size_of(len));
+        self.add(together, key, [kept, Total::default(), Total::default()]);
+    }
+
+    fn add(&self, together: &mut Together, key: &str, [kept, stored, replaced]: [Total; 3]) {
         for (at, scope) in scopes(&self.bounds, key) {
             let sums = together.scopes.entry((at, scope.into())).or_default();
-            sums.kept = sums.kept.plus(self.value(len));
+            sums.kept = sums.kept.plus(kept);
+            sums.stored = sums.stored.plus(stored);
+            sums.replaced = sums.replaced.plus(replaced);
         }
     }
 

@@ -16,7 +16,7 @@ const FORGOTTEN: i64 = i64::MAX;
 const NEVER: u64 = u64::MAX;
 
 /// A value. All but the use changes under the lock of the account alone.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Value {
     /// When it was used last, in milliseconds since the system started.
     used: AtomicI64,
@@ -33,9 +33,9 @@ pub struct Value {
     /// It lies on another file system than the directory.
     is_elsewhere: AtomicBool,
     /// It could not be evicted, and has not changed since.
-    is_stuck: AtomicBool,
+    pub(super) is_stuck: AtomicBool,
     /// The server is about to remove it.
-    is_leaving: AtomicBool,
+    pub(super) is_leaving: AtomicBool,
 }
 
 /// What the file of a value is.
@@ -74,17 +74,12 @@ impl Known {
 
 impl Value {
     pub(super) fn new(known: Known, used: i64) -> Self {
-        Self {
+        let value = Self {
             used: used.into(),
-            version: known.version.into(),
-            bytes: known.bytes.into(),
-            end: known.end.unwrap_or(NEVER).into(),
-            count: 0.into(),
-            is_linked: known.is_linked.into(),
-            is_elsewhere: known.is_elsewhere.into(),
-            is_stuck: false.into(),
-            is_leaving: false.into(),
-        }
+            ..Self::default()
+        };
+        value.set_known(known);
+        value
     }
 
     /// Notes that it is used now; false where the account has forgotten it.
@@ -156,16 +151,8 @@ impl Value {
         self.is_stuck.load(Relaxed)
     }
 
-    pub(super) fn set_stuck(&self, is_stuck: bool) {
-        self.is_stuck.store(is_stuck, Relaxed);
-    }
-
     pub(super) fn is_leaving(&self) -> bool {
         self.is_leaving.load(Relaxed)
-    }
-
-    pub(super) fn set_leaving(&self, is_leaving: bool) {
-        self.is_leaving.store(is_leaving, Relaxed);
     }
 
     /// True if it may be chosen to be removed.
@@ -174,10 +161,7 @@ impl Value {
     }
 
     pub(super) fn total(&self) -> Total {
-        Total {
-            bytes: self.bytes(),
-            keys: 1,
-        }
+        Total::one(self.bytes())
     }
 
     /// How long it is since it was written, in milliseconds.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use scopeguard::guard;
+
 use super::account::Account;
 use super::ledger::State;
 use super::value::{Value, nanos};
@@ -29,50 +31,32 @@ impl Victim {
     }
 }
 
-/// A removal that is under way.
-struct Leaving {
-    account: Arc<Account>,
-    key: Box<str>,
-    value: Arc<Value>,
-}
-
-impl Drop for Leaving {
-    fn drop(&mut self) {
-        let bounds = &self.account.bounds;
-        let state = &mut *self.account.state.lock();
-        state.leave(bounds, &self.key, &self.value, false);
-        // Where it stays it may again be one of those used longest ago.
-        state.order(bounds, &self.key, &self.value);
-    }
-}
-
 impl Account {
     /// Begins the removal of `value`, for the reason `why`; a use since the time `used` saves it.
     pub(super) fn victim(
         self: &Arc<Self>,
         state: &mut State,
-        key: &str,
-        value: &Arc<Value>,
+        key: Box<str>,
+        value: Arc<Value>,
         used: Option<i64>,
         why: Removal,
     ) -> Option<Victim> {
-        let name = Key::new(key.to_owned()).ok()?;
-        let leaving = Leaving {
-            account: Arc::clone(self),
-            key: key.into(),
-            value: Arc::clone(value),
-        };
-        state.leave(&self.bounds, key, value, true);
-        let version = value.known().version;
+        let name = Key::new(key.to_string()).ok()?;
+        state.leave(&self.bounds, &key, &value, true);
+        let (version, bytes) = (value.known().version, value.bytes());
+        let leaving = guard((Arc::clone(self), key, value), |(account, key, value)| {
+            let state = &mut *account.state.lock();
+            state.leave(&account.bounds, &key, &value, false);
+        });
         let allows = move |current: Option<Meta>| {
-            let is_used = used.is_some_and(|used| leaving.value.used() != used);
+            let is_used = used.is_some_and(|used| leaving.2.used() != used);
             let is_same = current.map(|meta| nanos(meta.version)) == Some(version);
             let may_go = why != Removal::Expired || current.is_some_and(|meta| meta.has_ended());
             !is_used && is_same && may_go
         };
         Some(Victim {
             key: name,
-            bytes: value.bytes(),
+            bytes,
             allows: Box::new(allows),
             why,
         })

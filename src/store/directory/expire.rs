@@ -15,9 +15,6 @@ use crate::value::{Error, Prefixes};
 /// The time between two walks.
 const WALK_EVERY: Duration = Duration::from_secs(600);
 
-/// The removals that are handed to the publisher at once: clients have their turn in between.
-const REMOVED_AT_ONCE: usize = 64;
-
 impl Directory {
     /// Removes for ever the files of values that have ended, if it may write: at once, and again from time to time. It
     /// walks only where a value ever had an end.
@@ -43,18 +40,16 @@ impl Directory {
         let mut walk = ValueWalk::below(below, Prefixes::all(), SPARE);
         let mut failure = None;
         loop {
-            let mut ended = match self.next_values(&mut walk).await {
-                Ok(Some(found)) => found.ended.into_iter().peekable(),
+            let ended = match self.next_values(&mut walk).await {
+                Ok(Some(found)) => found.ended,
                 Ok(None) => return failure,
                 Err(error) => return failure.or(Some(error)),
             };
-            while ended.peek().is_some() {
-                let some = ended.by_ref().take(REMOVED_AT_ONCE);
-                let removed = publisher.evict(some.map(|(key, meta)| removal_of_ended(key, meta)));
-                let mut failed = removed.await.into_iter().filter_map(Result::err);
-                let failed = failed.find(|error| !matches!(error, Error::Precondition));
-                failure = failure.or(failed);
-            }
+            let ended = ended.into_iter();
+            let removals = ended.map(|(key, meta)| removal_of_ended(key, meta));
+            let removed = publisher.evict(removals, || true).await;
+            let mut failed = removed.into_iter().filter_map(Result::err);
+            failure = failure.or(failed.find(|error| !matches!(error, Error::Precondition)));
         }
     }
 }

@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 
 use crate::failpoint;
 use crate::store::bounds::uses::{append, approval, approve, approved, hash, is_approved, save};
-use crate::store::bounds::{Account, Choice, Room, STEP, Total, Victim};
+use crate::store::bounds::{Account, Choice, Total, Victim, millis};
 use crate::store::changes::Removal;
 use crate::store::list::Lister;
 use crate::store::publish::Publisher;
@@ -52,7 +52,7 @@ pub struct Keeper {
 /// What the thread works with.
 #[derive(Debug)]
 struct Work {
-    room: Arc<Room>,
+    account: Arc<Account>,
     lister: Arc<Lister>,
     writer: Arc<WriteContext>,
     /// Weak: the publisher ends when the directory does.
@@ -68,7 +68,7 @@ impl Keeper {
     /// Starts the thread, and waits a moment for the first count. With `takes_existing`, bounds may evict what was
     /// there before them.
     pub fn start(
-        room: Arc<Room>,
+        account: Arc<Account>,
         lister: Arc<Lister>,
         writer: Arc<WriteContext>,
         publisher: &Arc<Publisher>,
@@ -76,7 +76,7 @@ impl Keeper {
     ) -> std::io::Result<Self> {
         let (is_whole, whole) = mpsc::channel();
         let work = Arc::new(Work {
-            room,
+            account,
             lister,
             writer,
             publisher: Arc::downgrade(publisher),
@@ -105,38 +105,34 @@ impl Drop for Keeper {
         // A count may last long, and leaves nothing undone: the thread is left, and writes nothing any more.
         if !self.work.is_counting.load(Relaxed) {
             let _ = thread.join();
-            self.work.note_all_uses();
+            self.work.note_uses(None);
         }
     }
 }
 
 impl Work {
-    fn account(&self) -> &Arc<Account> {
-        &self.room.account
-    }
-
     fn run(&self, runtime: &Runtime) {
         self.count();
-        let bounds = self.account().bounds.iter();
+        let bounds = self.account.bounds.iter();
         let shortest = bounds.filter_map(|bound| Some(bound.max_age?.0)).min();
         let look = shortest.map_or(LOOK, |age| (age / 8).clamp(TICK, LOOK));
         let note = failpoint::uses_interval(NOTE);
         let (mut looked, mut noted, mut counted) = (None, Instant::now(), Instant::now());
         while !self.has_ended.load(Relaxed) {
-            let recounts = self.account().look_at_young(self.writer.dir());
+            let recounts = self.account.look_at_young(self.writer.dir());
             if counted.elapsed() >= if recounts { RECOUNT } else { COUNT } {
                 self.count();
                 (noted, counted) = (Instant::now(), Instant::now());
             }
             if noted.elapsed() >= note {
-                self.note_uses(noted.elapsed());
+                self.note_uses(Some(noted.elapsed()));
                 noted = Instant::now();
             }
             if looked.is_none_or(|at: Instant| at.elapsed() >= look) {
                 self.look(runtime);
                 looked = Some(Instant::now());
             }
-            while self.evict(runtime, self.account().ended()) {}
+            while self.evict(runtime, self.account.ended()) {}
             self.evict_ahead(runtime);
             thread::park_timeout(TICK.min(note));
         }
@@ -145,12 +141,13 @@ impl Work {
     /// Counts all values; the first time, also decides which bounds may evict.
     fn count(&self) {
         self.is_counting.store(true, Relaxed);
-        match self.lister.count(self.account()) {
-            Ok(()) if self.account().is_whole() => self.note_all_uses(),
+        match self.lister.count(&self.account) {
             Ok(()) => {
-                self.decide_what_may_go();
-                self.account().set_whole();
-                self.note_all_uses();
+                if !self.account.is_whole() {
+                    self.decide_what_may_go();
+                    self.account.set_whole();
+                }
+                self.note_uses(None);
                 // The start waits for it only a moment.
                 let _ = self.is_whole.send(());
             }
@@ -164,7 +161,7 @@ impl Work {
     /// Lets bounds evict where they were approved, or where there is nothing yet; says what each holds, and what would
     /// go.
     fn decide_what_may_go(&self) {
-        let account = self.account();
+        let account = &self.account;
         let own = &self.writer.temp_dir.own;
         let before = approved(own);
         // Of a bound that is no more, or removes nothing any more, the approval ends.
@@ -202,23 +199,23 @@ impl Work {
 
     /// Sees that the index is there, and evicts what is too old.
     fn look(&self, runtime: &Runtime) {
-        if !self.account().is_whole() {
+        if !self.account.is_whole() {
             return self.count();
         }
         self.is_counting.store(true, Relaxed);
-        self.lister.keep_index();
+        self.lister.index.keep();
         self.is_counting.store(false, Relaxed);
-        while self.evict(runtime, self.account().victims_of_age()) {}
+        while self.evict(runtime, self.account.victims_of_age()) {}
     }
 
     /// Evicts in small steps what nearly full bounds, and a nearly full disk, will need.
     fn evict_ahead(&self, runtime: &Runtime) {
-        while self.evict(runtime, self.account().victims_ahead()) {}
+        while self.evict(runtime, self.account.victims_ahead()) {}
         while let Some((free, lacks)) = self.short_of_space()
-            && let Choice::Evict(victims) = self.room.for_disk(Some(free), lacks, &[])
+            && let Choice::Evict(victims) = self.account.for_disk(Some(free), lacks, &[])
             && self.evict(runtime, victims)
         {
-            self.room.gone(|| self.writer.free().ok()?);
+            self.account.gone(|| self.writer.free().ok()?);
         }
     }
 
@@ -230,51 +227,34 @@ impl Work {
         (bytes > 0).then_some((free, Total { bytes, keys: 0 }))
     }
 
-    /// Has the publisher remove `victims`, some at a time; true if one is gone, and there may be more.
+    /// Has the publisher remove `victims`; true if one is gone, and there may be more.
     fn evict(&self, runtime: &Runtime, victims: Vec<Victim>) -> bool {
-        let mut is_gone = false;
-        let mut victims = victims.into_iter().peekable();
-        while victims.peek().is_some() {
-            let publisher = self.publisher.upgrade();
-            let Some(publisher) = publisher.filter(|_| !self.has_ended.load(Relaxed)) else {
-                return false;
-            };
-            let removed = publisher.evict(victims.by_ref().take(STEP));
-            let mut removed = runtime.block_on(removed).into_iter();
-            is_gone |= removed.any(|outcome| matches!(outcome, Ok(Some(_))));
-        }
-        is_gone
+        let Some(publisher) = self.publisher.upgrade() else {
+            return false;
+        };
+        let removed = publisher.evict(victims, || !self.has_ended.load(Relaxed));
+        let mut removed = runtime.block_on(removed).into_iter();
+        removed.any(|outcome| matches!(outcome, Ok(Some(_))))
     }
 
-    /// Notes when each value was used last, once all of them are known.
-    fn note_all_uses(&self) {
-        if self.account().is_whole() {
-            let written = save(&self.writer.temp_dir.own, &self.uses(i64::MAX));
-            Self::tell_of_uses(written.map_err(Into::into));
+    /// Notes the uses of the last `span`, or of all time, once all values are known.
+    fn note_uses(&self, span: Option<Duration>) {
+        if !self.account.is_whole() {
+            return;
         }
-    }
-
-    /// Notes the uses of the last `span`.
-    fn note_uses(&self, span: Duration) {
-        let span = span + TICK;
-        let uses = self.uses(i64::try_from(span.as_millis()).unwrap_or(i64::MAX));
-        if self.account().is_whole() && !uses.is_empty() {
-            Self::tell_of_uses(append(&self.writer.temp_dir.own, &uses));
-        }
-    }
-
-    /// The uses of the values that were used in so many milliseconds.
-    fn uses(&self, span: i64) -> Vec<(u64, i64)> {
+        let span_or_all = span.map_or(i64::MAX, |span| millis(span + TICK));
         let mut uses = Vec::new();
-        self.account().visit("", |name, value| {
-            if value.age() <= span {
+        self.account.visit("", |name, value| {
+            if value.age() <= span_or_all {
                 uses.push((hash(name), value.used_at()));
             }
         });
-        uses
-    }
-
-    fn tell_of_uses(written: std::io::Result<()>) {
+        let own = &self.writer.temp_dir.own;
+        let written = match span {
+            None => save(own, &uses).map_err(Into::into),
+            Some(_) if uses.is_empty() => Ok(()),
+            Some(_) => append(own, &uses),
+        };
         if let Err(error) = written {
             tracing::error!(%error, "cannot note when values were used last: after the next start they count from their files' times");
         }

@@ -20,7 +20,7 @@ use rustix::thread::CpuSet;
 use super::keeper::Keeper;
 use super::{Directory, Writing};
 use crate::metrics::StoreCounters;
-use crate::store::bounds::{Account, Bound, FileSystem, Room, uses};
+use crate::store::bounds::{Account, Bound, FileSystem, uses};
 use crate::store::cache::Cache;
 use crate::store::changes::Changes;
 use crate::store::directory_fd::ValuesDir;
@@ -65,28 +65,6 @@ pub struct Options {
     pub bounds: Vec<Bound>,
     /// Bounds may evict what was there before them.
     pub evict_existing: bool,
-}
-
-#[cfg(test)]
-impl Options {
-    /// For a small store of a test.
-    pub fn small() -> Self {
-        Self {
-            cache: 0,
-            cached_files: 1,
-            listing_index: 0,
-            compute_threads: 1,
-            cpus: None,
-            durability: Durability::Os,
-            journal: JournalOptions::default(),
-            staging: StagingBounds::default(),
-            min_free: 0,
-            upload_expiry: Duration::ZERO,
-            is_text: |_, _| false,
-            bounds: Vec::new(),
-            evict_existing: false,
-        }
-    }
 }
 
 /// The journal: small values and deletes are synced there, with one sync for all waiting writers.
@@ -151,8 +129,7 @@ impl Directory {
         if let Some(account) = &account {
             uploads.stage(account);
         }
-        let room = account.clone().map(|account| Arc::new(Room::new(account)));
-        let opened = Self::reading(values, options, changes, account);
+        let opened = Self::reading(values, options, changes, account.clone());
         let mut opened = opened.map_err(failed)?;
         let writer = Arc::new(WriteContext {
             temp_dir,
@@ -161,7 +138,7 @@ impl Directory {
             is_read_only: AtomicBool::new(false),
             quota,
             space: Space::new(options.min_free),
-            room: room.clone(),
+            account: account.clone(),
             cache: Arc::clone(&opened.cache),
             clock,
             counters: Arc::clone(&opened.counters),
@@ -185,9 +162,9 @@ impl Directory {
         let publisher = Publisher::start(Arc::clone(&writer), changes, journal);
         let publisher = Arc::new(publisher.map_err(failed)?);
         let takes_existing = options.evict_existing;
-        let keeper = room.map(|room| {
+        let keeper = account.map(|account| {
             let (lister, writer) = (Arc::clone(&opened.lister), Arc::clone(&writer));
-            Keeper::start(room, lister, writer, &publisher, takes_existing)
+            Keeper::start(account, lister, writer, &publisher, takes_existing)
         });
         opened.writing = Some(Writing {
             _keeper: keeper.transpose().map_err(failed)?,

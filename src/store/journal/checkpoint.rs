@@ -13,10 +13,11 @@ mod failed;
 use std::collections::HashSet;
 use std::fmt::Display;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno;
 
 use super::super::clock;
@@ -46,10 +47,10 @@ pub struct Checkpoints {
     /// Notified when there may be work for the checkpoint's thread, and when a round of it has ended.
     changed: Condvar,
     /// Held while the control file is written.
-    control_lock: parking_lot::Mutex<()>,
+    control_lock: Mutex<()>,
     /// Sequence numbers of unsettled records that do not hold, though the log may not cancel them yet. The publisher
     /// holds the lock while it makes changes, and the checkpoint while it writes values anew.
-    pub cancelled: parking_lot::Mutex<HashSet<u64>>,
+    pub cancelled: Mutex<HashSet<u64>>,
 }
 
 /// The segments, and up to where changes are made and settled.
@@ -142,26 +143,22 @@ impl Checkpoints {
             writer,
             state: Mutex::new(state),
             changed: Condvar::new(),
-            control_lock: parking_lot::Mutex::default(),
-            cancelled: parking_lot::Mutex::default(),
+            control_lock: Mutex::default(),
+            cancelled: Mutex::default(),
         })
-    }
-
-    fn state(&self) -> MutexGuard<'_, CheckpointState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes the control file with `change`, which applies only once it is written.
     fn write_control(&self, durable: bool, change: impl Fn(&mut Control)) -> Result<(), Errno> {
         let _lock = self.control_lock.lock();
-        let state = self.state();
+        let state = self.state.lock();
         let mut control = state.control.clone();
         control.time = clock::now();
         control.live = state.segments.used.iter().map(|(live, _)| *live).collect();
         drop(state);
         change(&mut control);
         control.write(&self.dir, durable)?;
-        change(&mut self.state().control);
+        change(&mut self.state.lock().control);
         Ok(())
     }
 
@@ -173,16 +170,14 @@ impl Checkpoints {
         first: u64,
         opening: &[u8],
     ) -> Result<Arc<Segment>, Error> {
-        let mut state = self.wait_until(|state| !state.segments.free.is_empty());
-        let Some(segment) = state.segments.free.pop() else {
-            let made = Error::new(MAKE_SEGMENT, Errno::IO);
-            return Err(state.failure.clone().unwrap_or(made));
-        };
-        // The segment before is full, and is freed as early as possible.
-        if !state.segments.used.is_empty() {
-            state.due = Some(Instant::now());
-        }
-        drop(state);
+        let segment = self.wait_for(MAKE_SEGMENT, |state| {
+            let segment = state.segments.free.pop()?;
+            // The segment before is full, and is freed as early as possible.
+            if !state.segments.used.is_empty() {
+                state.due = Some(Instant::now());
+            }
+            Some(segment)
+        })?;
         self.changed.notify_all();
         let begun = segment.write(opening, 0).and_then(|()| segment.sync());
         let live = LiveSegment {
@@ -190,7 +185,7 @@ impl Checkpoints {
             index: segment.index,
             first,
         };
-        let mut state = self.state();
+        let mut state = self.state.lock();
         match begun {
             Ok(()) => state.segments.used.push((live, Arc::clone(&segment))),
             Err(_) => state.segments.spoiled.push(Arc::clone(&segment)),
@@ -219,18 +214,18 @@ impl Checkpoints {
 
     /// The files may lack what no record has: until a checkpoint has succeeded nothing is settled.
     pub fn distrust(&self) {
-        self.state().control.is_suspect = true;
+        self.state.lock().control.is_suspect = true;
         self.hurry();
     }
 
     fn hurry(&self) {
-        self.state().due = Some(Instant::now());
+        self.state.lock().due = Some(Instant::now());
         self.changed.notify_all();
     }
 
     /// All changes before `end` are made, or have failed: a checkpoint settles them.
     pub fn made(&self, end: u64) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.made = end;
         if state.due.is_none() {
             state.due = Some(Instant::now() + interval());
@@ -240,46 +235,49 @@ impl Checkpoints {
 
     /// True if the last segment in use was retired: a checkpoint removes it once another goes on after it.
     pub fn ends_retired(&self) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         let last = state.segments.used.last();
         last.is_some_and(|(_, segment)| segment.is_retired())
     }
 
     /// Waits until a checkpoint has settled all that was made; fails where the next one fails. Blocks.
     pub fn checkpoint_all(&self) -> Result<(), Error> {
-        let state = self.wait_until(|state| !state.is_unsettled());
-        if !state.is_unsettled() {
-            return Ok(());
-        }
-        let failed = Error::new("settle the journal", Errno::IO);
-        Err(state.failure.clone().unwrap_or(failed))
+        self.wait_for("settle the journal", |state| {
+            (!state.is_unsettled()).then_some(())
+        })
     }
 
-    /// Waits until the state `is_served`, or a round has ended that began after this was called.
-    fn wait_until(
+    /// Waits until `get` finds what it wants; fails while `doing` that, where a round has ended that began after this
+    /// was called.
+    fn wait_for<T>(
         &self,
-        is_served: impl Fn(&CheckpointState) -> bool,
-    ) -> MutexGuard<'_, CheckpointState> {
-        let mut state = self.state();
-        if is_served(&state) {
-            return state;
+        doing: &'static str,
+        mut get: impl FnMut(&mut CheckpointState) -> Option<T>,
+    ) -> Result<T, Error> {
+        let mut state = self.state.lock();
+        let mut got = get(&mut state);
+        if got.is_none() {
+            state.wanted += 1;
+            let mine = state.wanted;
+            self.changed.notify_all();
+            let waits = |state: &mut CheckpointState| {
+                got = get(state);
+                got.is_none() && state.answered < mine
+            };
+            self.changed.wait_while(&mut state, waits);
         }
-        state.wanted += 1;
-        let mine = state.wanted;
-        self.changed.notify_all();
-        let waits = |state: &mut CheckpointState| state.answered < mine && !is_served(state);
-        let state = self.changed.wait_while(state, waits);
-        state.unwrap_or_else(PoisonError::into_inner)
+        let failure = state.failure.clone();
+        got.ok_or_else(|| failure.unwrap_or_else(|| Error::new(doing, Errno::IO)))
     }
 
     /// The end of the settled log.
     pub fn settled(&self) -> u64 {
-        self.state().control.settled
+        self.state.lock().control.settled
     }
 
     /// Nothing more will be made.
     pub fn end(&self) {
-        self.state().is_ended = true;
+        self.state.lock().is_ended = true;
         self.changed.notify_all();
     }
 
@@ -289,7 +287,7 @@ impl Checkpoints {
             let round = self.begin_round();
             let settled = round.to.is_none_or(|to| self.checkpoint(to));
             // The checkpoint may have removed a failed segment: the publisher that waits gets a new one.
-            if self.state().lacks_one() {
+            if self.state.lock().lacks_one() {
                 self.make_segment();
             }
             self.end_round(&round);
@@ -301,9 +299,13 @@ impl Checkpoints {
 
     /// Waits for work.
     fn begin_round(&self) -> Round {
-        let mut state = self.wait_for_work();
-        let is_long_ago = |at: Instant| at.elapsed() >= interval();
-        state.logs_failures = state.logged_at.is_none_or(is_long_ago);
+        let mut state = self.state.lock();
+        while !state.is_due() && !state.lacks_one() {
+            let left = |due: Instant| due.saturating_duration_since(Instant::now());
+            let wait = state.due.map_or(Duration::MAX, left);
+            self.changed.wait_for(&mut state, wait);
+        }
+        state.logs_failures = state.logged_at.is_none_or(|at| at.elapsed() >= interval());
         let mut to = None;
         if state.is_due() {
             state.due = None;
@@ -319,32 +321,20 @@ impl Checkpoints {
     /// Answers the requests from before the round began; one that came since waits for the next, as this one may not
     /// have settled what it asks for.
     fn end_round(&self, round: &Round) {
-        self.state().answered = round.wanted;
+        self.state.lock().answered = round.wanted;
         self.changed.notify_all();
     }
 
-    fn wait_for_work(&self) -> MutexGuard<'_, CheckpointState> {
-        let mut state = self.state();
-        while !state.is_due() && !state.lacks_one() {
-            let left = |due: Instant| due.saturating_duration_since(Instant::now());
-            let wait = state.due.map_or(Duration::MAX, left);
-            let waited = self.changed.wait_timeout(state, wait);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        state
-    }
-
     fn make_segment(&self) {
-        let state = self.state();
+        let state = self.state.lock();
         let (index, size) = (state.segments.next_index, state.control.size);
         drop(state);
         let made = Segment::create(&self.dir, index, size);
-        let mut state = self.state();
+        let mut state = self.state.lock();
         match made {
             Ok(segment) => state.segments.add(segment),
             Err(errno) => {
-                let refused = || Error::new(MAKE_SEGMENT, errno);
-                state.failure.get_or_insert_with(refused);
+                state.failure.get_or_insert(Error::new(MAKE_SEGMENT, errno));
                 state.log_failure("cannot make a segment of the journal", errno);
             }
         }
@@ -353,23 +343,20 @@ impl Checkpoints {
     /// Settles all before `to`; false if that failed.
     fn checkpoint(&self, to: u64) -> bool {
         failpoint::reach("thread", "disk-checkpoint");
-        let began = Instant::now();
-        let appended = self.writer.counters.journal.appended.get();
-        if self.state().is_failing() {
+        let journal = &self.writer.counters.journal;
+        let (began, appended) = (Instant::now(), journal.appended.get());
+        if self.state.lock().is_failing() {
             // Before the kernel can drop it.
             self.refuse_reads();
         }
         if let Err(error) = self.write_files().and_then(|()| self.free(to)) {
             let what = "a checkpoint of the journal failed: its segments stay";
-            let mut state = self.state();
-            state.log_failure(what, &error);
-            state.failure = Some(error);
-            drop(state);
+            self.state.lock().log_failure(what, &error);
+            self.state.lock().failure = Some(error);
             self.fail();
             return false;
         }
         self.allow_reads();
-        let journal = &self.writer.counters.journal;
         journal.checkpointed(began.elapsed(), appended);
         true
     }
@@ -377,7 +364,7 @@ impl Checkpoints {
     /// Puts the files of all published changes on the disk. Until then no server trusts what the kernel remembers of
     /// them.
     fn write_files(&self) -> Result<(), Error> {
-        let has_failed = std::mem::replace(&mut self.state().control.is_suspect, true);
+        let has_failed = std::mem::replace(&mut self.state.lock().control.is_suspect, true);
         self.write_control(false, |_| ())
             .map_err(Error::errno_while("write the journal"))?;
         match self.writer.sync_files() {
@@ -387,7 +374,7 @@ impl Checkpoints {
             Err(errno) => {
                 self.fail();
                 let what = "the file system could not write all files: those of the journal are written anew";
-                self.state().log_failure(what, errno);
+                self.state.lock().log_failure(what, errno);
             }
         }
         let kept = self.write_anew()?;
@@ -406,7 +393,7 @@ impl Checkpoints {
         })
         .map_err(Error::errno_while("note what is settled"))?;
         self.cancelled.lock().retain(|record| *record >= to);
-        self.state().segments.free_settled(to, &self.dir);
+        self.state.lock().segments.free_settled(to, &self.dir);
         self.changed.notify_all();
         Ok(())
     }
@@ -429,7 +416,7 @@ mod tests {
         let writer = Arc::clone(directory.writer().unwrap());
         let log = Checkpoints::new(1, fd, writer, Vec::new(), Control::default()).unwrap();
         let until = |is_so: &dyn Fn(&CheckpointState) -> bool| {
-            while !is_so(&log.state()) {
+            while !is_so(&log.state.lock()) {
                 thread::yield_now();
             }
         };
@@ -444,7 +431,7 @@ mod tests {
             let second = scope.spawn(|| log.checkpoint_all());
             until(&|state| state.wanted == 2);
             log.end_round(&round);
-            assert!(log.state().is_wanted());
+            assert!(log.state.lock().is_wanted());
             let round = log.begin_round();
             assert!(log.checkpoint(round.to.unwrap()));
             second.join().unwrap().unwrap();
@@ -452,7 +439,7 @@ mod tests {
             let third = scope.spawn(|| log.take_segment(1, 2, &[]).map(drop));
             until(&|state| state.wanted == 3);
             log.end_round(&round);
-            assert!(log.state().is_wanted());
+            assert!(log.state.lock().is_wanted());
             log.end_round(&log.begin_round());
             assert!(third.join().unwrap().is_err());
         });

@@ -79,8 +79,9 @@ pub fn keep(writer: &WriteContext, key: &Key<'_>, error: Error) -> Result<(), Er
     let is_of_key = match &error {
         Error::Forbidden { .. } | Error::Occupied(_) => true,
         // A folder of the key is a mount of its own. Where the server's own folder is read-only, the error is one of
-        // all keys.
-        Error::ReadOnly => is_writable(writer),
+        // all keys. A file system that has stopped itself after an error of its disk need not say that it is
+        // read-only: so a file is made.
+        Error::ReadOnly => TempFile::create(&writer.temp_dir, Placement::Present, None).is_ok(),
         _ => false,
     };
     if !is_of_key {
@@ -88,59 +89,4 @@ pub fn keep(writer: &WriteContext, key: &Key<'_>, error: Error) -> Result<(), Er
     }
     tracing::error!(%key, %error, "cannot make what the journal has of this key: its record is kept, and the key not changed, until a start can");
     Ok(())
-}
-
-/// A file system that has stopped itself after an error of its disk need not say that it is read-only: so a file is
-/// made.
-fn is_writable(writer: &WriteContext) -> bool {
-    TempFile::create(&writer.temp_dir, Placement::Present, None).is_ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::value::Version;
-
-    #[test]
-    fn what_is_kept_twice_is_written_once() {
-        let dir = tempfile::tempdir().unwrap();
-        let dir: OwnedFd = std::fs::File::open(dir.path()).unwrap().into();
-        let change = |result: i128| ChangeRecord {
-            sequence: 0,
-            key: Key::new("k").unwrap().into_owned(),
-            base: None,
-            result: Some(Version::from_nanos(result)),
-            time: 0,
-            small: None,
-            source: None,
-        };
-        for _round in 0..3 {
-            let mut kept = changes(&dir, 7).unwrap();
-            kept.extend([change(1), change(2)]);
-            write(&dir, 7, &kept).unwrap();
-        }
-        let results: Vec<_> = changes(&dir, 7).unwrap().iter().map(|c| c.result).collect();
-        assert_eq!(results, [1, 2].map(|n| Some(Version::from_nanos(n))));
-    }
-
-    #[test]
-    fn a_file_that_is_not_whole_is_not_taken_for_all_that_is_kept() {
-        let place = tempfile::tempdir().unwrap();
-        let dir: OwnedFd = std::fs::File::open(place.path()).unwrap().into();
-        let change = ChangeRecord {
-            sequence: 0,
-            key: Key::new("k").unwrap().into_owned(),
-            base: None,
-            result: None,
-            time: 0,
-            small: None,
-            source: None,
-        };
-        write(&dir, 7, &[change]).unwrap();
-        let path = place.path().join(KEPT);
-        let mut bytes = std::fs::read(&path).unwrap();
-        bytes[90] ^= 1;
-        std::fs::write(path, bytes).unwrap();
-        assert!(changes(&dir, 7).is_err());
-    }
 }

@@ -278,8 +278,8 @@ impl History {
 
     /// True if a file that is [`Fate::Foreign`], and that the file system changed last at this time, stood there before
     /// `change`.
-    pub fn is_older(change: &ChangeRecord, changed: i64) -> bool {
-        changed <= change.time
+    pub fn is_older(change: &ChangeRecord, changed: i128) -> bool {
+        changed <= change.time.into()
     }
 
     /// The changes of its key up to `change`, and those after it.

@@ -14,19 +14,7 @@ use super::writer::Log;
 use crate::value::Error;
 
 /// No journal.
-pub struct NoLog {
-    writer: Arc<WriteContext>,
-    is_distrusted: bool,
-}
-
-impl NoLog {
-    pub fn new(writer: Arc<WriteContext>) -> Self {
-        Self {
-            writer,
-            is_distrusted: false,
-        }
-    }
-}
+pub struct NoLog(pub Arc<WriteContext>);
 
 impl Log for NoLog {
     fn frame(&self) -> Option<FrameBuilder> {
@@ -53,17 +41,9 @@ impl Log for NoLog {
         Ok(())
     }
 
-    fn distrust(&mut self) {
-        self.is_distrusted = true;
-    }
-
     fn resolve(&mut self) -> Result<(), Error> {
-        if self.is_distrusted {
-            let synced = self.writer.sync_files();
-            synced.map_err(Error::errno_while("sync the file system"))?;
-            self.is_distrusted = false;
-        }
-        Ok(())
+        let synced = self.0.sync_files();
+        synced.map_err(Error::errno_while("sync the file system"))
     }
 
     fn publish(&mut self, _: Option<u64>, make: impl FnOnce() -> Vec<u64>) {

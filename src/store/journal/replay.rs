@@ -17,7 +17,9 @@ use rustix::io::Errno;
 
 use super::super::attributes::Attributes;
 use super::super::commit::{self, TRIES};
-use super::super::directory_fd::{Blocking, NameKind, ValuesDir, changed, is_no_folder, look_up};
+use super::super::directory_fd::{
+    Blocking, NameKind, ValuesDir, is_no_folder, look_up, split, stat,
+};
 use super::super::empty_folders::remove_below;
 use super::super::new_value::{NewValue, Source};
 use super::super::publish_method::{ASIDE, set_aside, unpublished};
@@ -27,7 +29,7 @@ use super::super::write_context::WriteContext;
 use super::format::{ChangeRecord, Record};
 use super::log::{Fate, History};
 use super::segment::Frame;
-use crate::value::{Error, Key, Meta, folder_and_above};
+use crate::value::{Error, Key, Meta, changed, folder_and_above};
 
 /// Keys that a hand has changed since, which are named in the log; of the others there is the number.
 pub const NAMED: usize = 20;
@@ -240,7 +242,7 @@ impl Replay<'_> {
             (Fate::Keep | Fate::Compare, None) => {
                 // They may be left without their last key.
                 if self.writer.is_some() {
-                    self.dir.leave_folders(key.folder());
+                    self.dir.leave_folders(key.folder(), None);
                 }
                 return Ok(true);
             }
@@ -292,7 +294,7 @@ impl Replay<'_> {
                 (_, None) if found.meta().is_some() => commit::delete(writer, key, &found, false)?,
                 // Its folders may be left without their last key.
                 _ => {
-                    self.dir.leave_folders(key.folder());
+                    self.dir.leave_folders(key.folder(), None);
                     true
                 }
             };
@@ -350,11 +352,11 @@ impl Replay<'_> {
     /// Sets aside what stands at `path`, where the key of `change` or a folder of it belongs, if it stood there before
     /// that; false if a hand has placed it since.
     fn set_aside_older(&self, change: &ChangeRecord, path: &str) -> Result<bool, Error> {
-        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let (folder, name) = split(path);
         let folder = self.dir.folder(folder);
         let folder = folder.map_err(Error::errno_while("look up"))?;
-        let changed = changed(&folder, name).map_err(Error::errno_while("look up"))?;
-        let is_older = History::is_older(change, changed);
+        let stat = stat(&folder, name).map_err(Error::errno_while("look up"))?;
+        let is_older = History::is_older(change, changed(&stat));
         if let Some(writer) = self.writer.filter(|_| is_older) {
             let aside = writer.next_version(None)?.nanos().to_string();
             set_aside(&writer.temp_dir.own, folder, name, &aside)

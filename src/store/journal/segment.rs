@@ -217,8 +217,7 @@ impl Segments {
             count: free.len(),
             next_index: free.iter().map(|s| s.index + 1).max().unwrap_or(0),
             free,
-            used: Vec::new(),
-            spoiled: Vec::new(),
+            ..Self::default()
         }
     }
 

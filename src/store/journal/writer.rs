@@ -55,7 +55,7 @@ pub trait Log {
     fn checkpoint_all(&mut self) -> Result<(), Error>;
     /// What was made may not be on the disk, as a sync of names has failed.
     fn distrust(&mut self) {}
-    /// Fails while what is distrusted is not on the disk: no change is made before. Blocks where something is.
+    /// Puts what is distrusted on the disk: no change is made before. Blocks.
     fn resolve(&mut self) -> Result<(), Error> {
         Ok(())
     }
@@ -84,8 +84,6 @@ pub struct Journal {
     next: u64,
     /// All records before this number are on the disk.
     synced: u64,
-    /// What was made last may not be on the disk.
-    is_distrusted: bool,
 }
 
 /// A frame is written to this segment, that ends before this change.
@@ -163,7 +161,6 @@ impl Journal {
             generation: 0,
             next: FIRST,
             synced: FIRST,
-            is_distrusted: false,
         })
     }
 
@@ -253,16 +250,11 @@ impl Log for Journal {
     }
 
     fn distrust(&mut self) {
-        self.is_distrusted = true;
         self.checkpoints.distrust();
     }
 
     fn resolve(&mut self) -> Result<(), Error> {
-        if self.is_distrusted {
-            self.checkpoint_all()?;
-            self.is_distrusted = false;
-        }
-        Ok(())
+        self.checkpoint_all()
     }
 
     fn publish(&mut self, end: Option<u64>, make: impl FnOnce() -> Vec<u64>) {

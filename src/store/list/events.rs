@@ -98,10 +98,6 @@ fn is_of_no_name(name: &[u8]) -> bool {
 /// The mounts below a folder: the lines of the table of mounts.
 pub type Mounts = BTreeSet<Box<[u8]>>;
 
-/// Events were lost: anything may have happened.
-#[derive(Debug)]
-pub struct EventsLost;
-
 impl Events {
     /// Creates the queue, without a watch.
     pub fn new() -> Result<Self, Errno> {
@@ -122,19 +118,17 @@ impl Events {
         polled.is_err() || fds[0].revents().contains(PollFlags::PRI)
     }
 
-    /// The mounts below `folder`: the lines of the table.
-    pub fn mounts_below(&self, folder: impl AsFd) -> Result<Mounts, EventsLost> {
+    /// The mounts below `folder`: the lines of the table; `None` where they cannot be read.
+    pub fn mounts_below(&self, folder: impl AsFd) -> Option<Mounts> {
         let Some(mut mounts) = self.mounts.as_ref() else {
-            return Ok(Mounts::new());
+            return Some(Mounts::new());
         };
         let mut table = Vec::new();
-        let read = mounts
-            .rewind()
-            .and_then(|()| mounts.read_to_end(&mut table));
-        read.map_err(|_| EventsLost)?;
+        mounts.rewind().ok()?;
+        mounts.read_to_end(&mut table).ok()?;
         let at = format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd());
-        let at = std::fs::read_link(at).map_err(|_| EventsLost)?;
-        Ok(below(&table, at.as_os_str().as_bytes()))
+        let at = std::fs::read_link(at).ok()?;
+        Some(below(&table, at.as_os_str().as_bytes()))
     }
 
     /// Watches `folder` from now on; `None` where some changes of the folder have no event.
@@ -158,8 +152,9 @@ impl Events {
         let _ = inotify::remove_watch(&self.inotify, folder);
     }
 
-    /// The events since the last time: each name once, those of a directory together. The directory `root` is to stay.
-    pub fn take(&self, root: Watch) -> Result<BTreeMap<Event, Told>, EventsLost> {
+    /// The events since the last time: each name once, those of a directory together. The directory `root` is
+    /// to stay. `None` where events were lost: anything may have happened.
+    pub fn take(&self, root: Watch) -> Option<BTreeMap<Event, Told>> {
         const LOST: ReadFlags = ReadFlags::QUEUE_OVERFLOW.union(ReadFlags::UNMOUNT);
         let mut buf = vec![MaybeUninit::uninit(); READ];
         let mut events = Reader::new(&self.inotify, &mut buf);
@@ -167,14 +162,14 @@ impl Events {
         loop {
             let event = match events.next() {
                 Ok(event) => event,
-                Err(Errno::AGAIN) => return Ok(taken),
+                Err(Errno::AGAIN) => return Some(taken),
                 Err(Errno::INTR) => continue,
-                Err(_) => return Err(EventsLost),
+                Err(_) => return None,
             };
             let (flags, folder) = (event.events(), event.wd());
             let name = event.file_name().map(CStr::to_bytes);
             if flags.intersects(LOST) || (folder == root && flags.contains(ReadFlags::IGNORED)) {
-                return Err(EventsLost);
+                return None;
             }
             let is_folder = flags.contains(ReadFlags::ISDIR);
             // A value is listed whatever its rights; that a folder is gone is an event of the one above it, too.

@@ -497,34 +497,6 @@ mod tests {
             look()?;
             prop_assert_eq!(index.counters.walks.get(), 1);
         }
-
-        #[test]
-        fn pages_one_after_the_other_give_each_item_once(
-            keys in prop::collection::vec(path(), 0..40), prefix in path(), limit in 1..5_usize, by_folder in any::<bool>(),
-        ) {
-            let dir = tempfile::tempdir().unwrap();
-            for key in keys {
-                let file = dir.path().join(key);
-                let _ = fs::create_dir_all(file.parent().unwrap()).and_then(|()| fs::write(file, ""));
-            }
-            let index = index(dir.path(), 1 << 20);
-            for prefix in [String::new(), prefix] {
-                let mut page = Page { prefix, after: String::new(), limit, by_folder, folders: false, within: Prefixes::all() };
-                let whole = expected(&values(dir.path()), &Page { limit: 1000, ..page.clone() });
-                let mut all = Vec::new();
-                loop {
-                    let mut items = found(&index, &page);
-                    let is_last = items.len() <= limit;
-                    items.truncate(limit);
-                    all.extend(items);
-                    page.after = all.last().cloned().unwrap_or_default();
-                    if is_last {
-                        break;
-                    }
-                }
-                prop_assert_eq!(all, whole);
-            }
-        }
     }
 
     #[test]

@@ -19,7 +19,8 @@ pub fn smallest(
     if !folder.is_empty() && !may_have_keys(folder) {
         return Ok(Some(Vec::new()));
     }
-    let (mut search, mut left) = (Search::new(page), most);
+    let found = BTreeSet::new();
+    let (mut search, mut left) = (Search { page, found }, most);
     let mut walk = Walk::below(folder, Order::AsRead);
     // Ended by an error, or by `None`: there are too many names.
     let walked = walk.go_on(dir, usize::MAX, |met| {
@@ -67,12 +68,7 @@ struct Search<'p> {
     found: BTreeSet<String>,
 }
 
-impl<'p> Search<'p> {
-    fn new(page: &'p Page) -> Self {
-        let found = BTreeSet::new();
-        Self { page, found }
-    }
-
+impl Search<'_> {
     fn offer(&mut self, item: &str) {
         if self.is_beyond(item) {
             return;

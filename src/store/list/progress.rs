@@ -4,9 +4,6 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// A listing does not wait for a tree that is so far behind.
-pub struct Behind;
-
 /// Who has the tree catch up.
 #[derive(Clone, Copy)]
 pub enum Reader<'r> {
@@ -43,16 +40,14 @@ impl<'r> Progress<'r> {
         }
     }
 
-    /// Tells the reader if it takes long; fails if it does not wait for that.
-    pub fn may_go_on(&self) -> Result<(), Behind> {
-        if self.names <= FEW || self.began.elapsed() <= LONG {
-            return Ok(());
+    /// False if the reader does not wait any longer; one that does is told if it takes long.
+    pub fn may_go_on(&self) -> bool {
+        let is_long = self.names > FEW && self.began.elapsed() > LONG;
+        if let Reader::Background(flag) = self.reader
+            && is_long
+        {
+            flag.store(true, Relaxed);
         }
-        match self.reader {
-            Reader::Listing => return Err(Behind),
-            Reader::Background(is_long) => is_long.store(true, Relaxed),
-            Reader::Maker => {}
-        }
-        Ok(())
+        !is_long || !matches!(self.reader, Reader::Listing)
     }
 }

@@ -20,9 +20,9 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::events::{Events, EventsLost, Mounts, Told, Watch, may_be_mount};
+use super::events::{Events, Mounts, Told, Watch, may_be_mount};
 use super::folder::{Entries, open};
-use super::progress::{Behind, Progress, Reader};
+use super::progress::{Progress, Reader};
 use super::walk::{Go, Met, Order, Walk};
 use crate::store::bounds::Account;
 use crate::store::directory_fd::ValuesDir;
@@ -67,18 +67,6 @@ pub enum TreeError {
     Failed(Error),
 }
 
-impl From<Behind> for TreeError {
-    fn from(Behind: Behind) -> Self {
-        Self::Behind
-    }
-}
-
-impl From<EventsLost> for TreeError {
-    fn from(EventsLost: EventsLost) -> Self {
-        Self::EventsLost
-    }
-}
-
 impl From<Error> for TreeError {
     fn from(error: Error) -> Self {
         Self::Failed(error)
@@ -90,7 +78,7 @@ impl Tree {
     pub fn read(dir: &Arc<ValuesDir>, most: u64, account: Arc<Account>) -> Result<Self, TreeError> {
         let events = Events::new().map_err(TreeError::Unwatched)?;
         let root = events.watch(&dir.root).map_err(TreeError::Unwatched)?;
-        let mounts = events.mounts_below(&dir.root)?;
+        let mounts = events.mounts_below(&dir.root);
         let count = account.begin_count(true);
         let mut tree = Self {
             dir: Arc::clone(dir),
@@ -98,7 +86,7 @@ impl Tree {
             account,
             events: Arc::new(events),
             root: root.ok_or(TreeError::Remote)?,
-            mounts,
+            mounts: mounts.ok_or(TreeError::EventsLost)?,
             folders: Folders::default(),
             unread: BTreeSet::from([String::new()]),
             closed: BTreeSet::new(),
@@ -120,7 +108,9 @@ impl Tree {
     pub fn catch_up(&mut self, reader: Reader<'_>) -> Result<(), TreeError> {
         let mut progress = Progress::new(reader);
         let root = &self.dir.root;
-        if self.events.mounts_changed() && self.events.mounts_below(root)? != self.mounts {
+        if self.events.mounts_changed()
+            && self.events.mounts_below(root).as_ref() != Some(&self.mounts)
+        {
             return Err(TreeError::EventsLost);
         }
         self.take_events()?;
@@ -165,7 +155,9 @@ impl Tree {
                 }
                 // The names read so far have been added, so the events on them apply after that.
                 Met::Pause => {
-                    progress.may_go_on()?;
+                    if !progress.may_go_on() {
+                        return Err(TreeError::Behind);
+                    }
                     self.take_events()?;
                     self.check()?;
                 }
@@ -186,7 +178,7 @@ impl Tree {
     fn take_events(&mut self) -> Result<(), TreeError> {
         let dir = Arc::clone(&self.dir);
         let mut entries = Entries::new(&dir);
-        let events = self.events.take(self.root)?;
+        let events = self.events.take(self.root).ok_or(TreeError::EventsLost)?;
         for (event, told) in events {
             // Events of a folder that was forgotten: if it is there, it is read.
             let Some(folder) = self.folders.path(event.folder) else {

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 
 use super::super::attributes::Attributes;
-use super::super::batch_reply::{self, Sender};
+use super::super::batch_reply::Sender;
 use super::super::bounds::{Account, Ask, Reservation, Victim};
 use super::super::changes::{Published, Removal};
 use super::super::commit::A_FOLDER;
@@ -69,7 +69,8 @@ pub struct ChangeRequest {
     pub failure: Option<Box<Error>>,
     /// The sequence number of its record in the journal that does not hold and is to be cancelled.
     pub cancels: Option<u64>,
-    pub reply_to: Sender<PublishResult>,
+    /// `None` where nobody waits for its outcome.
+    pub reply_to: Option<Sender<PublishResult>>,
 }
 
 /// A decided change: the value before it, and the value after it.
@@ -100,7 +101,7 @@ pub struct AppliedChange {
     /// Its names are to be synced.
     pub syncs: bool,
     pub outcome: PublishResult,
-    pub reply_to: Sender<PublishResult>,
+    pub reply_to: Option<Sender<PublishResult>>,
 }
 
 impl ChangeRequest {
@@ -108,7 +109,7 @@ impl ChangeRequest {
         key: Key<'static>,
         kind: Change,
         condition: Option<Condition>,
-        reply_to: Sender<PublishResult>,
+        reply_to: Option<Sender<PublishResult>>,
     ) -> Self {
         Self {
             key,
@@ -123,27 +124,26 @@ impl ChangeRequest {
         }
     }
 
-    /// The removal of a value that makes room or way for another change; no sender waits for its outcome.
+    /// The removal of a value that makes room or way for another change; nobody waits for its outcome.
     pub fn eviction(victim: Victim) -> Self {
-        let (kind, nobody) = (Change::Remove(Some(victim.why)), batch_reply::channel().0);
-        Self::new(victim.key, kind, Some(victim.allows), nobody)
+        let kind = Change::Remove(Some(victim.why));
+        Self::new(victim.key, kind, Some(victim.allows), None)
     }
 
     /// The room that its value asks for.
     pub fn ask(&self, account: &Account) -> Option<Ask<'_>> {
-        let bytes = match &self.kind {
-            Change::Put(value) => account.size_of(value.len),
-            Change::Move(value) => value.taken,
+        let (bytes, staged) = match &self.kind {
+            Change::Put(value) => {
+                let staged = value.staging.as_ref().map_or(0, |it| it.bytes());
+                (account.size_of(value.len), staged)
+            }
+            Change::Move(value) => (value.taken, 0),
             Change::Remove(_) | Change::Folder(_) => return None,
         };
         Some(Ask {
-            key: self.key.as_str(),
-            bytes,
             source: self.source().map(|source| source.key.as_str()),
-            staged: match &self.kind {
-                Change::Put(value) => value.staging.as_ref().map_or(0, |it| it.bytes()),
-                _ => 0,
-            },
+            staged,
+            ..Ask::new(self.key.as_str(), bytes)
         })
     }
 
@@ -197,19 +197,16 @@ impl ChangeRequest {
         }
     }
 
-    /// False if it is a removal by the server whose value was used since it was decided with this `plan`.
-    pub fn is_allowed_still(&self, plan: Plan) -> bool {
-        let condition = self.condition.as_ref().filter(|_| self.removal().is_some());
-        condition.is_none_or(|allows| allows(plan.base))
-    }
-
     /// It is made as it was planned; its names are yet to be synced, if it `syncs`.
     pub fn made(self, plan: Plan, syncs: bool) -> AppliedChange {
-        let from = self.source().map(|source| Box::new(source.key.clone()));
+        let (removal, source) = (self.removal(), self.source());
+        let from = source.map(|source| Box::new(source.key.clone()));
         AppliedChange {
-            event: Some((self.key.clone(), plan.result, self.removal(), from)),
+            event: Some((self.key, plan.result, removal, from)),
+            audience: Audience::Subscribers,
             syncs,
-            ..self.answered(Ok(plan.result.or(plan.base)))
+            outcome: Ok(plan.result.or(plan.base)),
+            reply_to: self.reply_to,
         }
     }
 

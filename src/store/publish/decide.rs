@@ -32,17 +32,16 @@ pub trait Files {
     fn stage(&self, change: &mut ChangeRequest, plan: Plan) -> Result<(), Error>;
     /// Applies `change`. Returns false if its key no longer has the value that `plan` replaces.
     fn make(&self, change: &mut ChangeRequest, plan: Plan) -> Result<bool, Error>;
-    /// Decides `change` by the files alone, and applies it as [`Self::make`] does. If it lacks room, calls `make_room`
-    /// once, and decides again.
-    fn make_at_once(
+    /// Decides `change` by the files alone, and applies it as [`Self::make`] does.
+    fn make_at_once(&self, change: &mut ChangeRequest) -> Made;
+    /// Returns the removals that make room for `change`, which failed with `error`: an empty list while earlier
+    /// removals are being applied that make it. If no value is left that may be evicted, fails as `change` does then.
+    fn evictions(
         &self,
-        change: &mut ChangeRequest,
-        make_room: &mut dyn FnMut(&ChangeRequest) -> bool,
-    ) -> MadeAtOnce;
-    /// Returns the removals that make room for `change`: an empty list while earlier removals are being applied that
-    /// make it, and `None` if no value is left that may be evicted.
-    fn evictions(&self, _change: &ChangeRequest) -> Option<Vec<ChangeRequest>> {
-        None
+        _change: &ChangeRequest,
+        error: Error,
+    ) -> Result<Vec<ChangeRequest>, Error> {
+        Err(error)
     }
     /// Returns the removal of a value that has ended, if its file has the name of `key` or of a folder above `key`.
     fn ended_in_way(&self, _key: &Key<'_>) -> Option<ChangeRequest> {
@@ -61,16 +60,12 @@ pub trait Files {
     }
 }
 
-/// The result of a change that was decided and applied in one step: its plan and whether that was applied, or `None`
-/// where the change would do nothing.
-pub type MadeAtOnce = Result<Option<(Plan, Result<bool, Error>)>, Error>;
+/// The plan of a change and whether that was applied; `None` where the change would do nothing.
+pub type Made = Result<Option<(Plan, bool)>, Error>;
 
 /// The decision about a change.
 pub enum Decision {
     Make(Plan),
-    /// The change fails with this error unless other values are removed first: it lacks room, or a value that has
-    /// ended has its name.
-    Blocked(Error),
     /// The change is decided again once its group is applied: the group has the removals that make room for it.
     Anew,
     /// Earlier changes that are not applied yet leave it nothing to do: the files decide once those are applied.
@@ -112,13 +107,6 @@ pub fn plan(
     }))
 }
 
-/// The table's answer for the key that `change` moves a value from.
-fn source_state(files: &impl Files, change: &ChangeRequest, pending: &Pending) -> PendingState {
-    change.source().map_or(PendingState::Nothing, |source| {
-        files.pending_state(pending, &source.key)
-    })
-}
-
 /// False if `change` moves a value that its key no longer has, where the table has this `state` for that key.
 pub fn has_source(
     files: &impl Files,
@@ -136,14 +124,21 @@ pub fn has_source(
     Ok(current.is_some_and(|meta| meta.version == source.version && !meta.has_ended()))
 }
 
-/// Decides `change` against `pending`, and then against the files. A panic costs this change alone.
-pub fn decide(files: &impl Files, change: &mut ChangeRequest, pending: &Pending) -> Decision {
+/// Decides `change` against `pending`, and then against the files. Fails as the change does, unless [`removals`] come
+/// before it. A panic costs this change alone.
+pub fn decide(
+    files: &impl Files,
+    change: &mut ChangeRequest,
+    pending: &Pending,
+) -> Result<Decision, Error> {
     // In order with the changes of values at, above or below its name.
     if matches!(change.kind, Change::Folder(_)) {
-        return Decision::Later;
+        return Ok(Decision::Later);
     }
-    let state = files.pending_state(pending, &change.key);
-    let of_source = source_state(files, change, pending);
+    let state_of = |key| files.pending_state(pending, key);
+    let state = state_of(&change.key);
+    let source = change.source();
+    let of_source = source.map_or(PendingState::Nothing, |source| state_of(&source.key));
     let is_pending = state != PendingState::Nothing || of_source != PendingState::Nothing;
     let planned = survive(|| {
         if !has_source(files, change, of_source)? {
@@ -157,10 +152,10 @@ pub fn decide(files: &impl Files, change: &mut ChangeRequest, pending: &Pending)
         plan(files, change, current)
     });
     match planned {
-        Ok(Some(plan)) => Decision::Make(plan),
-        Ok(None) | Err(Error::Precondition) if is_pending => Decision::Later,
-        Err(error) if is_blocked(files, change, &error) => Decision::Blocked(error),
-        outcome => Decision::Answer(outcome.map(|_| None)),
+        Ok(Some(plan)) => Ok(Decision::Make(plan)),
+        Ok(None) | Err(Error::Precondition) if is_pending => Ok(Decision::Later),
+        Ok(None) => Ok(Decision::Answer(Ok(None))),
+        Err(error) => Err(error),
     }
 }
 
@@ -169,23 +164,18 @@ pub fn lacks_room(error: &Error) -> bool {
     matches!(error, Error::NoSpace(_))
 }
 
-/// True if `change`, which failed with `error`, may be made once others are removed.
-pub fn is_blocked(files: &impl Files, change: &ChangeRequest, error: &Error) -> bool {
-    lacks_room(error) || ended_in_way(files, change, error).is_some()
-}
-
-/// Removals that are to come before `change`, which failed with `error`; `None` where none helps.
+/// Removals that are to come before `change`, which failed with `error`; where none helps, the error to answer.
 pub fn removals(
     files: &impl Files,
     change: &mut ChangeRequest,
-    error: &Error,
-) -> Option<Vec<ChangeRequest>> {
-    if lacks_room(error) {
-        return files.evictions(change);
+    error: Error,
+) -> Result<Vec<ChangeRequest>, Error> {
+    if lacks_room(&error) {
+        return files.evictions(change, error);
     }
-    let ended = ended_in_way(files, change, error)?;
+    let ended = ended_in_way(files, change, &error).ok_or(error)?;
     change.has_made_way = true;
-    Some(vec![ended])
+    Ok(vec![ended])
 }
 
 /// The removal of a value that has ended, where its file is why `change` failed with `error`: it is absent to every

@@ -4,13 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::super::bounds::{Account, Choice, Room, Total, size_of};
+use super::super::bounds::{Account, Choice, Total, size_of};
 use super::super::commit::{self, Found};
 use super::super::new_value::Source;
 use super::super::space::{Allowance, Free};
 use super::super::write_context::WriteContext;
 use super::change::{Change, ChangeRequest, FolderChange, Plan, removal_of_ended};
-use super::decide::{Files, MadeAtOnce, has_source, lacks_room, plan, survive};
+use super::decide::{Files, Made, has_source, lacks_room, plan, survive};
 use super::pending::PendingState;
 use super::unchangeable;
 use crate::value::{Error, Key, Meta};
@@ -73,7 +73,7 @@ impl ValueFiles {
     /// The value that the key of `change` will have in place of `base`, for which there is room.
     fn admit(&self, change: &mut ChangeRequest, base: Option<Meta>) -> Result<Option<Meta>, Error> {
         let writer = &self.writer;
-        if let Some(account) = writer.account() {
+        if let Some(account) = &writer.account {
             let mut room = change.room.take();
             let admitted = change
                 .ask(account)
@@ -104,7 +104,7 @@ impl ValueFiles {
     }
 
     /// Who goes so that the disk has space for the value of `change`.
-    fn room_on_disk(&self, room: &Room, change: &ChangeRequest) -> Choice {
+    fn room_on_disk(&self, account: &Arc<Account>, change: &ChangeRequest) -> Choice {
         let free = self.writer.free().ok().flatten();
         let len = change.value().filter(|_| change.is_in_memory());
         let needs = size_of(len.map_or(0, |(len, _)| len)) + size_of(1);
@@ -117,7 +117,7 @@ impl ValueFiles {
             // The file system refuses it though it tells of space.
             lacks.bytes = needs;
         }
-        room.for_disk(free, lacks, &[change.key.as_str()])
+        account.for_disk(free, lacks, &[change.key.as_str()])
     }
 
     /// Gives the folder `from` the name `to`.
@@ -134,7 +134,11 @@ impl ValueFiles {
             })
         };
         let below = format!("{from}/");
-        match writer.account().filter(|account| account.counts(&below)) {
+        match writer
+            .account
+            .as_ref()
+            .filter(|account| account.counts(&below))
+        {
             // The uses that an earlier process has noted have the names of before.
             Some(account) if !account.is_whole() => Err(Error::Counting),
             Some(account) => account.rename([from, to].map(Key::as_str), rename),
@@ -156,7 +160,7 @@ impl ValueFiles {
         plan: Plan,
     ) -> Result<bool, Error> {
         let (writer, removal) = (&self.writer, change.removal());
-        let looks = writer.account().map_or(0, |account| account.looks());
+        let looks = writer.account.as_ref().map_or(0, |account| account.looks());
         let is_made = match (&mut change.kind, plan.result) {
             (Change::Put(value), _) => commit::put(writer, &change.key, value, found),
             (Change::Move(value), Some(Meta { version, .. })) => {
@@ -165,7 +169,7 @@ impl ValueFiles {
             (Change::Remove(_), _) => commit::delete(writer, &change.key, found, removal.is_some()),
             (Change::Move(_) | Change::Folder(_), _) => Ok(false),
         }?;
-        if is_made && let Some(account) = writer.account() {
+        if is_made && let Some(account) = &writer.account {
             self.count(account, change, looks);
         }
         if is_made && let Some(removal) = removal {
@@ -223,7 +227,7 @@ impl Files for ValueFiles {
         match change {
             FolderChange::Make => {
                 if dir.folder(path.as_str()).is_err() {
-                    if let Some(account) = writer.account() {
+                    if let Some(account) = &writer.account {
                         account.may_make_folder(path.as_str())?;
                     }
                     self.allowance.take(&writer.space, &dir.root, 0)?;
@@ -252,46 +256,38 @@ impl Files for ValueFiles {
         self.make_in(change, &found, plan)
     }
 
-    fn make_at_once(
-        &self,
-        change: &mut ChangeRequest,
-        make_room: &mut dyn FnMut(&ChangeRequest) -> bool,
-    ) -> MadeAtOnce {
+    fn make_at_once(&self, change: &mut ChangeRequest) -> Made {
         if !has_source(self, change, PendingState::Nothing)? {
             return Ok(None);
         }
         let is_plain_put = change.value().is_some() && change.condition.is_none();
         let creates = self.creates_in_a_row.get();
         let found = self.look(change, is_plain_put && creates >= CREATES_IN_A_ROW)?;
-        let mut planned = plan(self, change, found.meta());
-        if planned.as_ref().is_err_and(lacks_room) && make_room(change) {
-            planned = plan(self, change, found.meta());
-        }
-        let Some(plan) = planned? else {
+        let Some(plan) = plan(self, change, found.meta())? else {
             return Ok(None);
         };
-        let made = survive(|| {
-            self.stage(change, plan)?;
-            self.make_in(change, &found, plan)
-        });
-        if let (Some(_), Ok(is_made)) = (plan.result, &made) {
-            let is_create = *is_made && plan.base.is_none();
+        self.stage(change, plan)?;
+        let is_made = self.make_in(change, &found, plan)?;
+        if plan.result.is_some() {
+            let is_create = is_made && plan.base.is_none();
             let more = creates.saturating_add(1);
-            let creates = if is_create { more } else { 0 };
-            self.creates_in_a_row.set(creates);
+            self.creates_in_a_row.set(if is_create { more } else { 0 });
         }
-        Ok(Some((plan, made)))
+        Ok(Some((plan, is_made)))
     }
 
-    fn evictions(&self, change: &ChangeRequest) -> Option<Vec<ChangeRequest>> {
-        let room = self.writer.room.as_ref()?;
-        let ask = change.ask(&room.account)?;
+    fn evictions(&self, change: &ChangeRequest, error: Error) -> Result<Vec<ChangeRequest>, Error> {
+        let account = self.writer.account.as_ref();
+        let asked = account.and_then(|account| Some((account, change.ask(account)?)));
+        let Some((account, ask)) = asked else {
+            return Err(error);
+        };
         let held = change.room.as_ref();
-        let in_bounds = held.and_then(|held| room.for_change(held, &ask));
-        match in_bounds.unwrap_or_else(|| self.room_on_disk(room, change)) {
-            Choice::Evict(some) => Some(some.into_iter().map(ChangeRequest::eviction).collect()),
-            Choice::Wait => Some(Vec::new()),
-            Choice::Nobody => None,
+        let in_bounds = held.and_then(|held| account.for_change(held, &ask));
+        match in_bounds.unwrap_or_else(|| self.room_on_disk(account, change)) {
+            Choice::Evict(some) => Ok(some.into_iter().map(ChangeRequest::eviction).collect()),
+            Choice::Wait => Ok(Vec::new()),
+            Choice::Nobody(why) => Err(why.unwrap_or(error)),
         }
     }
 
@@ -301,18 +297,18 @@ impl Files for ValueFiles {
     }
 
     fn used(&self, key: &Key<'_>) {
-        let account = self.writer.account();
+        let account = self.writer.account.as_ref();
         account.inspect(|account| drop(account.read(key.as_str())));
     }
 
     fn evicted(&self) {
-        let room = self.writer.room.as_ref();
-        room.inspect(|room| room.gone(|| self.writer.free().ok()?));
+        let account = self.writer.account.as_ref();
+        account.inspect(|account| account.gone(|| self.writer.free().ok()?));
     }
 
     fn withdraw(&self, change: &mut ChangeRequest, error: Option<&Error>) {
         change.room = None;
-        let Some(account) = self.writer.account() else {
+        let Some(account) = &self.writer.account else {
             return;
         };
         for key in change.keys() {

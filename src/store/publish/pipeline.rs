@@ -55,6 +55,8 @@ pub struct Pipeline<'a, F, L> {
     are_others: bool,
     /// The number of failed syncs of names that the publisher knows of.
     heard: u64,
+    /// What was made before the last of them may not be on the disk.
+    is_distrusted: bool,
 }
 
 /// Changes whose records one frame of the journal holds.
@@ -80,6 +82,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
             next_move: Instant::now(),
             are_others: false,
             heard: 0,
+            is_distrusted: false,
         }
     }
 
@@ -158,6 +161,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         let failed = self.acknowledger.failed_syncs();
         if std::mem::replace(&mut self.heard, failed) < failed {
             self.log.distrust();
+            self.is_distrusted = true;
         }
         if self.may_move()
             && let Some(change) = self.moves.pop_front()
@@ -166,7 +170,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
             return 1;
         }
         let room = self.room();
-        let may_change = self.files.check().and_then(|()| self.log.resolve());
+        let may_change = may_change(self.files, self.log, &mut self.is_distrusted);
         let mut frame = self.log.frame();
         let mut group = Group::default();
         while group.entries.len() < room
@@ -220,8 +224,9 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
         let began = Instant::now();
         self.make_until(|_| false).await;
         let (files, log, undecided) = (self.files, &mut *self.log, &mut self.undecided);
+        let is_distrusted = &mut self.is_distrusted;
         let make = || {
-            let may_move = files.check().and_then(|()| log.resolve());
+            let may_move = may_change(files, log, is_distrusted);
             let may_move = may_move.and_then(|()| log.checkpoint_all());
             let Change::Folder(how) = &change.kind else {
                 return Some(change.answered(Ok(None)));
@@ -294,6 +299,20 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
             done
         });
     }
+}
+
+/// Fails while nothing may be changed: where what was made `is_distrusted`, that is put on the disk first.
+fn may_change(
+    files: &impl Files,
+    log: &mut impl Log,
+    is_distrusted: &mut bool,
+) -> Result<(), Error> {
+    files.check()?;
+    if *is_distrusted {
+        log.resolve()?;
+        *is_distrusted = false;
+    }
+    Ok(())
 }
 
 impl Group {

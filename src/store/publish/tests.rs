@@ -207,7 +207,12 @@ impl Case<'_> {
                 Condition::Absent => current.is_none(),
             }
         };
-        ChangeRequest::new(key(ask.key), kind, Some(Box::new(condition)), reply_to)
+        ChangeRequest::new(
+            key(ask.key),
+            kind,
+            Some(Box::new(condition)),
+            Some(reply_to),
+        )
     }
 
     /// Cuts the power in every way, and looks at what replays leave.
@@ -359,5 +364,17 @@ proptest! {
         steps in proptest::collection::vec(any_step(), 1..12),
     ) {
         prop_assert_eq!(play(FIRSTS[first], &asks, &steps, Planted::Nothing), Ok(()));
+    }
+}
+
+impl NewValue {
+    /// A value without bytes, which the journal is to hold unless it `is_large`.
+    fn without_bytes(is_large: bool) -> Self {
+        Self {
+            len: 1,
+            small: (!is_large).then(Vec::new),
+            is_journaled: !is_large,
+            ..Self::default()
+        }
     }
 }

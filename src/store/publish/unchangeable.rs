@@ -17,11 +17,13 @@ const FIXED: StatxAttributes = StatxAttributes::IMMUTABLE.union(StatxAttributes:
 /// Fails where no value can be published under `key`. The publisher decides that again: this refuses a large value
 /// before it is received, and before others are evicted for it. Blocks.
 pub fn may_publish(writer: &WriteContext, key: &Key<'_>) -> Result<(), Error> {
-    writer.dir().location.check()?;
+    let dir = writer.dir();
+    dir.location.check()?;
     writer.journal.may_change(key)?;
-    let found = find(writer.dir(), key, true, false).map(drop);
-    writer.dir().unless_ended(key.as_str(), found)?;
-    writer.may_move_to(key)
+    let found = find(dir, key, true, false).map(drop);
+    dir.unless_ended(key.as_str(), found)?;
+    let folder = first_folder(dir, key);
+    may_link(dir, key, folder.and_then(|folder| mount(&folder)))
 }
 
 /// Fails where a name of `change`, of a value that `replaces` another or not, cannot be changed, as far as the file
@@ -31,24 +33,32 @@ pub fn may_change(dir: &ValuesDir, change: &ChangeRequest, replaces: bool) -> Re
     for key in change.keys() {
         let is_there = replaces || *key != change.key;
         let may_change = may_change_name(dir, key, is_there);
-        mounts.extend(may_change.map_err(|errno| unpublished(key, "change the folder", errno))?);
-    }
-    let is_moved = change.source().is_some();
-    if !is_moved {
-        mounts.extend(mount(&Folder::Root(&dir.root)));
+        mounts.push(may_change.map_err(|errno| unpublished(key, "change the folder", errno))?);
     }
     match mounts[..] {
-        [a, b] if a != b && is_moved => Err(Error::Occupied(OTHER_FILE_SYSTEM.to_owned())),
-        [a, b] if a != b => Err(unpublished(&change.key, "link", Errno::XDEV)),
+        [Some(a), Some(b)] if a != b => Err(Error::Occupied(OTHER_FILE_SYSTEM.to_owned())),
+        [mount] => may_link(dir, &change.key, mount),
         _ => Ok(()),
     }
 }
 
+/// Fails if the folder of `key`, is on another mount than the directory, in which files are made. If that is
+/// unknown, the publisher checks it.
+fn may_link(dir: &ValuesDir, key: &Key<'_>, folder: Option<Mount>) -> Result<(), Error> {
+    match (folder, mount(&Folder::Root(&dir.root))) {
+        (Some(folder), Some(root)) if folder != root => Err(unpublished(key, "link", Errno::XDEV)),
+        _ => Ok(()),
+    }
+}
+
+/// The folder of `key`, or else the first above it that is there: the others are made.
+fn first_folder<'d>(dir: &'d ValuesDir, key: &Key<'_>) -> Option<Folder<'d>> {
+    folder_and_above(key.folder()).find_map(|path| dir.folder(path).ok())
+}
+
 /// Fails where the name of `key`, which a value has if it `is_there`, cannot be changed; the mount that it lies in.
 fn may_change_name(dir: &ValuesDir, key: &Key<'_>, is_there: bool) -> Result<Option<Mount>, Errno> {
-    // In the first that is there, the others are made.
-    let mut above = folder_and_above(key.folder());
-    let Some(folder) = above.find_map(|path| dir.folder(path).ok()) else {
+    let Some(folder) = first_folder(dir, key) else {
         return Ok(None);
     };
     let wanted = Access::WRITE_OK | Access::EXEC_OK;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use super::super::journal::FrameBuilder;
 use super::change::{AppliedChange, Change, ChangeRequest};
-use super::decide::{Decision, Files, decide, is_blocked, removals, survive};
+use super::decide::{Decision, Files, Made, decide, removals, survive};
 use super::pending::Pending;
 use crate::value::{Error, Meta};
 
@@ -55,23 +55,23 @@ impl Undecided {
         entries: &mut Vec<Entry>,
         frame: &mut FrameBuilder,
     ) {
-        let mut decision = match change.failure.take().map(|error| *error) {
-            Some(error) if is_blocked(files, &change, &error) => Decision::Blocked(error),
-            Some(error) => Decision::Answer(Err(error)),
+        let decided = match change.failure.take() {
+            Some(error) => Err(*error),
             None => decide(files, &mut change, &self.pending),
         };
-        if let Decision::Blocked(error) = decision {
-            decision = match removals(files, &mut change, &error) {
-                None => Decision::Answer(Err(error)),
-                Some(removals) => {
+        let decision = match decided {
+            Ok(decision) => decision,
+            Err(error) => match removals(files, &mut change, error) {
+                Err(error) => Decision::Answer(Err(error)),
+                Ok(removals) => {
                     self.waits_for_others |= removals.is_empty();
                     for removal in removals {
                         self.decide(files, removal, entries, frame);
                     }
                     Decision::Anew
                 }
-            };
-        }
+            },
+        };
         if let (Some(_), Decision::Answer(outcome)) = (change.removal(), &decision) {
             files.withdraw(&mut change, outcome.as_ref().err());
         }
@@ -118,7 +118,6 @@ impl Undecided {
                 files.evicted();
                 return self.again.push_back(change);
             }
-            Decision::Blocked(_) => return self.again.push_back(change),
             Decision::Later | Decision::AtOnce if let Change::Folder(how) = &change.kind => {
                 let outcome = survive(|| files.change_folder(&change.key, how));
                 return done.extend(self.answer_of_folder(files, change, outcome));
@@ -127,43 +126,34 @@ impl Undecided {
             // All changes before it are made by now, so the files alone decide. The table also has changes that come
             // after it, which do not concern it: so an empty table is passed.
             Decision::Later => {
-                let decision = decide(files, &mut change, &Pending::default());
-                if let Decision::Answer(outcome) = decision {
-                    return done.push(change.answered(outcome));
+                match decide(files, &mut change, &Pending::default()) {
+                    Ok(Decision::Answer(outcome)) => done.push(change.answered(outcome)),
+                    Ok(_) => {
+                        files.withdraw(&mut change, None);
+                        self.decide_anew(change);
+                    }
+                    Err(error) => {
+                        change.failure = Some(Box::new(error));
+                        self.again.push_back(change);
+                    }
                 }
-                files.withdraw(&mut change, None);
-                return self.decide_anew(change);
+                return;
             }
             Decision::Make(plan) => {
-                let is_allowed = change.is_allowed_still(plan);
+                // The value of a removal by the server may have been used since.
+                let condition = change.condition.as_ref();
+                let condition = condition.filter(|_| change.removal().is_some());
+                let is_allowed = condition.is_none_or(|allows| allows(plan.base));
                 let made = entry.staged.and_then(|()| {
                     is_allowed.then_some(()).ok_or(Error::Precondition)?;
                     survive(|| files.make(&mut change, plan))
                 });
                 self.pending.finish(&change);
-                made.map(|is_made| (plan, is_made))
+                made.map(|is_made| Some((plan, is_made)))
             }
         };
         let record = entry.record.map(|record| first + u64::from(record));
-        match made {
-            Ok((plan, true)) => {
-                let is_large = change.is_large();
-                done.push(change.made(plan, is_large));
-            }
-            Ok((_, false)) => {
-                files.withdraw(&mut change, None);
-                change.cancels = record.or(change.cancels);
-                self.decide_anew(change);
-            }
-            Err(error) => {
-                files.withdraw(&mut change, Some(&error));
-                if record.is_none() {
-                    return done.push(change.answered(Err(error)));
-                }
-                (change.cancels, change.failure) = (record, Some(Box::new(error)));
-                self.again.push_back(change);
-            }
-        }
+        self.end(files, change, record, made, done);
     }
 
     /// Decides `change` by the files alone, and makes it. Where it lacks room, or a value that has ended is in its way,
@@ -174,52 +164,49 @@ impl Undecided {
         mut change: ChangeRequest,
         done: &mut Vec<AppliedChange>,
     ) {
-        loop {
-            let mut make_room =
-                |change: &ChangeRequest| self.remove(files, files.evictions(change), done);
-            let made = survive(|| files.make_at_once(&mut change, &mut make_room));
-            let error = match made {
-                Ok(Some((plan, Ok(true)))) => return done.push(change.made(plan, true)),
-                Ok(Some((_, Ok(false)))) => {
-                    files.withdraw(&mut change, None);
-                    change.tries += 1;
-                    continue;
-                }
-                Ok(None) => {
-                    files.withdraw(&mut change, None);
-                    return done.push(change.answered(Ok(None)));
-                }
-                Ok(Some((_, Err(error)))) => {
-                    files.withdraw(&mut change, None);
-                    error
-                }
-                Err(error) => error,
+        for _ in 0..2 {
+            let made = survive(|| files.make_at_once(&mut change));
+            let removals = match made.map_err(|error| removals(files, &mut change, error)) {
+                Err(Ok(removals)) => removals,
+                Err(Err(error)) => return self.end(files, change, None, Err(error), done),
+                Ok(made) => return self.end(files, change, None, Ok(made), done),
             };
-            let before = removals(files, &mut change, &error);
-            if self.remove(files, before, done) {
-                return self.again.push_back(change);
+            self.waits_for_others |= removals.is_empty();
+            for removal in removals {
+                self.make_at_once(files, removal, done);
             }
-            files.withdraw(&mut change, Some(&error));
-            return done.push(change.answered(Err(error)));
+            files.evicted();
         }
+        self.again.push_back(change);
     }
 
-    /// Makes these removals for another change; false where none helps it.
-    fn remove(
+    /// Adds the answer to `change`, of which `made` came, to `done`, unless that comes later; `record` is the number of
+    /// its record, if the journal has one.
+    fn end(
         &mut self,
         files: &impl Files,
-        removals: Option<Vec<ChangeRequest>>,
+        mut change: ChangeRequest,
+        record: Option<u64>,
+        made: Made,
         done: &mut Vec<AppliedChange>,
-    ) -> bool {
-        let Some(removals) = removals else {
-            return false;
-        };
-        self.waits_for_others |= removals.is_empty();
-        for removal in removals {
-            self.make_at_once(files, removal, done);
+    ) {
+        if let Ok(Some((plan, true))) = made {
+            // The record of a change syncs its name too, but for a large value.
+            let syncs = record.is_none() || change.is_large();
+            return done.push(change.made(plan, syncs));
         }
-        files.evicted();
-        true
+        files.withdraw(&mut change, made.as_ref().err());
+        match made {
+            Ok(Some(_)) => {
+                change.cancels = record.or(change.cancels);
+                self.decide_anew(change);
+            }
+            Err(error) if record.is_some() => {
+                (change.cancels, change.failure) = (record, Some(Box::new(error)));
+                self.again.push_back(change);
+            }
+            made => done.push(change.answered(made.map(|_| None))),
+        }
     }
 
     /// The answer to a `change` of a folder, of which `outcome` came; `None` where it is made once a value that has
@@ -230,13 +217,16 @@ impl Undecided {
         mut change: ChangeRequest,
         outcome: Result<(), Error>,
     ) -> Option<AppliedChange> {
-        let before = |error| removals(files, &mut change, error);
-        let Some(removals) = outcome.as_ref().err().and_then(before) else {
-            return Some(change.of_folder(outcome));
+        let outcome = match outcome.map_err(|error| removals(files, &mut change, error)) {
+            Err(Ok(removals)) => {
+                self.again.extend(removals);
+                self.again.push_back(change);
+                return None;
+            }
+            Err(Err(error)) => Err(error),
+            Ok(()) => Ok(()),
         };
-        self.again.extend(removals);
-        self.again.push_back(change);
-        None
+        Some(change.of_folder(outcome))
     }
 
     /// Another change, or another program, was in the way of `change`.

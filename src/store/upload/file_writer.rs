@@ -17,7 +17,6 @@ use rustix::io::{Errno, retry_on_intr};
 use crate::store::bounds::Staging;
 use crate::store::object::Object;
 use crate::store::publish::may_publish;
-use crate::store::space::Taking;
 use crate::store::temp_file::{Placement, TempFile, allocate};
 use crate::store::upload_claim::Claim;
 use crate::store::upload_room::UploadRoom;
@@ -342,7 +341,7 @@ impl Ahead {
     }
 
     /// Takes the space; what lies behind `end` is set aside. Blocks.
-    fn take(&self, file: impl AsFd, end: u64) -> Result<Taking<'_>, Error> {
+    fn take(&self, file: impl AsFd, end: u64) -> Result<impl Drop, Error> {
         let len = self.range.end - self.range.start;
         let taking = self.writer.take_space(len)?;
         if len > 0 && self.range.end > end {

@@ -58,7 +58,7 @@ impl World {
                     bytes: self.free,
                     ..Free::default()
                 };
-                let choice = self.room.for_disk(Some(free), beyond, &[]);
+                let choice = self.account.for_disk(Some(free), beyond, &[]);
                 // Of the scope that has most, and the last of those.
                 let keys = self.model.keys();
                 let all = keys.flat_map(|key| scopes(&self.account.bounds, key));

@@ -54,7 +54,6 @@ struct Lack {
 
 pub(super) struct World {
     pub(super) account: Arc<Account>,
-    pub(super) room: Room,
     dir: ValuesDir,
     pub(super) path: PathBuf,
     pub(super) model: BTreeMap<&'static str, Entry>,
@@ -71,10 +70,8 @@ impl World {
         for key in KEYS {
             fs::create_dir_all(path.join(key).parent().unwrap()).unwrap();
         }
-        let account = Self::account(Uses::default());
         Self {
-            room: Room::new(Arc::clone(&account)),
-            account,
+            account: Self::account(Uses::default()),
             dir: ValuesDir::new(root, location, DISK.clone()),
             path: path.to_owned(),
             model: BTreeMap::new(),
@@ -201,10 +198,8 @@ impl World {
             let mut others = self.model.keys().filter(|other| **other != key);
             others.any(|other| other.starts_with(folder))
         });
-        assert_eq!(
-            self.account.keeps_folder(&Key::new(key).unwrap()),
-            keeps_folder
-        );
+        let found = self.account.keeps_folder(&Key::new(key).unwrap());
+        assert_eq!(found, keeps_folder);
         let _may_not_be_there = fs::remove_file(self.path.join(key));
         self.account.made(&self.dir, key, (None, looks), None);
         self.model.remove(key);
@@ -214,7 +209,7 @@ impl World {
     pub(super) fn evict(&mut self, choice: Option<Choice>, expected: &[&'static str]) {
         let victims = match choice {
             Some(Choice::Evict(victims)) => victims,
-            Some(Choice::Nobody) => Vec::new(),
+            Some(Choice::Nobody(_)) => Vec::new(),
             Some(Choice::Wait) | None => panic!("nothing is under way, of {:?}", self.model),
         };
         let chosen: Vec<_> = victims.iter().map(|victim| victim.key.as_str()).collect();
@@ -248,9 +243,9 @@ impl World {
                 "{:?}",
                 self.model
             );
-            let choice = self.room.for_change(held.as_ref()?, &ask);
+            let choice = self.account.for_change(held.as_ref()?, &ask);
             if lack.is_final {
-                assert!(matches!(choice, Some(Choice::Nobody)));
+                assert!(matches!(choice, Some(Choice::Nobody(_))));
                 return None;
             }
             let expected = self.oldest(lack.bound, &lack.scope, lack.beyond, key);
@@ -336,7 +331,6 @@ impl World {
         });
         save(&own, &uses).unwrap();
         self.account = Self::account(load(&own));
-        self.room = Room::new(Arc::clone(&self.account));
         let before = self.model.clone();
         let count = self.account.begin_count(true);
         self.reread("", KEYS.len(), &[]);
@@ -354,10 +348,8 @@ impl World {
             let prefix = &self.account.bounds[bound].prefix;
             let named = self.model.keys().filter_map(|key| prefix.scope(key));
             let named: BTreeSet<_> = named.collect();
-            assert!(
-                scopes.keys().map(|it| &**it).eq(named.iter().copied()),
-                "{scopes:?}"
-            );
+            let is_right = scopes.keys().map(|it| &**it).eq(named.iter().copied());
+            assert!(is_right, "{scopes:?}");
             for (name, scope) in scopes {
                 let total = self.total(bound, name, None);
                 assert_eq!(scope.total, total, "{prefix} {name} of {:?}", self.model);

@@ -20,16 +20,19 @@ impl Checkpoints {
     /// Notes a failed checkpoint in the control file, and has the next one come later.
     pub fn fail(&self) {
         self.refuse_reads();
-        self.state().due.get_or_insert(Instant::now() + interval());
+        self.state
+            .lock()
+            .due
+            .get_or_insert(Instant::now() + interval());
         if let Err(errno) = self.write_control(true, |_| ()) {
             let what = "cannot note that a checkpoint of the journal failed";
-            self.state().log_failure(what, errno);
+            self.state.lock().log_failure(what, errno);
         }
     }
 
     /// The frames that are not settled, read from the segments.
     fn unsettled(&self) -> Result<Vec<Frame>, Error> {
-        let state = self.state();
+        let state = self.state.lock();
         let used = state.segments.used.iter();
         let parts: Vec<_> = used.map(|(live, s)| (*live, Some(Arc::clone(s)))).collect();
         let (control, made) = (state.control.clone(), state.made);
@@ -46,8 +49,8 @@ impl Checkpoints {
     /// cannot be read.
     pub fn refuse_reads(&self) {
         self.writer.journal.is_failing.store(true, Relaxed);
-        let made = self.state().made;
-        if self.state().refused == made {
+        let made = self.state.lock().made;
+        if self.state.lock().refused == made {
             return;
         }
         let since = self.unsettled().and_then(|frames| first_small(&frames));
@@ -56,8 +59,8 @@ impl Checkpoints {
         journal.refuse_reads(*since.as_ref().unwrap_or(&all));
         let what = "cannot tell which values may be damaged: no small one is answered";
         match since {
-            Ok(_) => self.state().refused = made,
-            Err(error) => self.state().log_failure(what, error),
+            Ok(_) => self.state.lock().refused = made,
+            Err(error) => self.state.lock().log_failure(what, error),
         }
     }
 
@@ -65,7 +68,7 @@ impl Checkpoints {
     pub fn allow_reads(&self) {
         self.writer.journal.is_failing.store(false, Relaxed);
         self.writer.journal.refuse_reads(None);
-        let mut state = self.state();
+        let mut state = self.state.lock();
         (state.refused, state.failure) = (0, None);
     }
 
@@ -74,7 +77,7 @@ impl Checkpoints {
     pub fn write_anew(&self) -> Result<Vec<ChangeRecord>, Error> {
         let cancelled = self.cancelled.lock();
         // A change in flight has no name yet. The publisher makes it, or is refused and cancels it.
-        let made = self.state().made;
+        let made = self.state.lock().made;
         let frames = self.unsettled()?;
         let history = History::without(&cancelled);
         let (dir, writer) = (self.writer.dir(), Some(&*self.writer));

@@ -109,7 +109,7 @@ impl Replay {
             let mut fate = history.fate(change, found.map(version));
             // Times are those of versions here, which are drawn in their order.
             let changed = found.map_or(0, time);
-            if fate == Fate::Foreign && History::is_older(change, changed) {
+            if fate == Fate::Foreign && History::is_older(change, changed.into()) {
                 fate = Fate::Apply;
             }
             match (fate, change.result) {
@@ -117,7 +117,9 @@ impl Replay {
                     let version = version.nanos();
                     let others = (0..KEYS.len()).filter(|other| excludes(key, *other));
                     let mut in_the_way = others.clone().map(|other| disk.names[other]);
-                    if !in_the_way.all(|value| History::is_older(change, value.map_or(0, time))) {
+                    if !in_the_way
+                        .all(|value| History::is_older(change, value.map_or(0, time).into()))
+                    {
                         continue;
                     }
                     for other in others {

@@ -61,7 +61,7 @@ fn play(world: &World, asks: &[Ask], steps: &[Step], has_log: bool) -> Result<()
             );
             let allows = ask.allows;
             let condition = Box::new(move |_| allows);
-            ChangeRequest::new(key.expect("a key"), kind, Some(condition), reply_to)
+            ChangeRequest::new(key.expect("a key"), kind, Some(condition), Some(reply_to))
         });
         let mut asked = asked.collect::<Vec<_>>().into_iter();
         for round in 0.. {

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use super::super::super::journal::{FrameBuilder, Head, Log};
 use super::super::super::new_value::Source;
 use super::super::change::{ChangeRequest, FolderChange, Plan};
-use super::super::decide::{Files, MadeAtOnce, plan};
+use super::super::decide::{Files, Made, plan};
 use super::super::pending::{Pending, PendingState};
 use crate::value::{Error, Key, Meta, Version};
 
@@ -189,14 +189,11 @@ impl Files for World {
         Ok(())
     }
 
-    fn make_at_once(
-        &self,
-        change: &mut ChangeRequest,
-        _: &mut dyn FnMut(&ChangeRequest) -> bool,
-    ) -> MadeAtOnce {
+    fn make_at_once(&self, change: &mut ChangeRequest) -> Made {
         let current = self.find(change)?;
         let plan = plan(self, change, current)?;
-        Ok(plan.map(|plan| (plan, self.make(change, plan))))
+        plan.map(|plan| Ok((plan, self.make(change, plan)?)))
+            .transpose()
     }
 
     fn make(&self, change: &mut ChangeRequest, plan: Plan) -> Result<bool, Error> {

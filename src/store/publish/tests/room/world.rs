@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use rustix::io::Errno;
 
-use super::super::super::super::bounds::{self, Account, Choice, Room, Total, Victim};
+use super::super::super::super::bounds::{self, Account, Choice, Total, Victim};
 use super::super::super::super::new_value::Source;
 use super::super::super::change::{ChangeRequest, FolderChange, Plan};
-use super::super::super::decide::{Files, MadeAtOnce, lacks_room, plan};
+use super::super::super::decide::{Files, Made, plan};
 use crate::store::space::Free;
 use crate::value::{Error, Key, Meta, Version};
 
@@ -104,7 +104,7 @@ pub(super) struct World {
     pub(super) planted: Planted,
     /// Blocks, by key.
     pub(super) files: RefCell<BTreeMap<String, u64>>,
-    pub(super) room: Room,
+    pub(super) account: Arc<Account>,
     /// Blocks that are free on the disk, and that the bound has.
     pub(super) free: Cell<u64>,
     pub(super) max: u64,
@@ -136,7 +136,7 @@ impl World {
         Self {
             full,
             planted,
-            room: Room::new(account),
+            account,
             free: Cell::new(if is_bound { 1 << 20 } else { 0 }),
             max,
             files: RefCell::new(old),
@@ -167,7 +167,7 @@ impl World {
     fn admit(&self, change: &mut ChangeRequest) -> Result<(), Error> {
         let mut room = change.room.take();
         let ask = self.ask(&change.key);
-        let admitted = self.room.account.admit(&mut room, &ask);
+        let admitted = self.account.admit(&mut room, &ask);
         change.room = room;
         admitted?;
         let is_full = self.full == Full::Floor && self.blocks(&change.key) > self.free.get();
@@ -187,7 +187,7 @@ impl World {
     fn choose(&self, change: &ChangeRequest) -> Choice {
         let held = change.room.as_ref();
         let ask = self.ask(&change.key);
-        let in_bounds = held.and_then(|held| self.room.for_change(held, &ask));
+        let in_bounds = held.and_then(|held| self.account.for_change(held, &ask));
         in_bounds.unwrap_or_else(|| {
             let lacks = self
                 .blocks(&change.key)
@@ -197,7 +197,7 @@ impl World {
                 bytes: lacks * BLOCK,
                 keys: 0,
             };
-            self.room
+            self.account
                 .for_disk(Some(self.free()), lacks, &[change.key.as_str()])
         })
     }
@@ -253,8 +253,7 @@ impl Files for World {
                 .set(self.free.get().checked_sub(blocks).ok_or_else(lack)?);
             let before = self.files.borrow_mut().insert(key, blocks);
             self.free.set(self.free.get() + before.unwrap_or(0));
-            self.room
-                .account
+            self.account
                 .place(change.key.as_str(), Some(blocks * BLOCK));
             return Ok(true);
         }
@@ -266,7 +265,7 @@ impl Files for World {
                 let is_free = fate != Fate::GainsNothing;
                 self.free
                     .set(self.free.get() + if is_free { went } else { 0 });
-                self.room.account.place(&key, None);
+                self.account.place(&key, None);
                 return Ok(true);
             }
         }
@@ -274,43 +273,33 @@ impl Files for World {
         Err(Error::Exhausted("memory"))
     }
 
-    fn make_at_once(
-        &self,
-        change: &mut ChangeRequest,
-        make_room: &mut dyn FnMut(&ChangeRequest) -> bool,
-    ) -> MadeAtOnce {
+    fn make_at_once(&self, change: &mut ChangeRequest) -> Made {
         let current = self.find(change)?;
-        let mut planned = plan(self, change, current);
-        if planned.as_ref().is_err_and(lacks_room) && make_room(change) {
-            planned = plan(self, change, current);
-        }
-        let made = |plan| {
-            let made = self
-                .stage(change, plan)
-                .and_then(|()| self.make(change, plan));
-            (plan, made)
+        let Some(plan) = plan(self, change, current)? else {
+            return Ok(None);
         };
-        Ok(planned?.map(made))
+        self.stage(change, plan)?;
+        Ok(Some((plan, self.make(change, plan)?)))
     }
 
-    fn evictions(&self, change: &ChangeRequest) -> Option<Vec<ChangeRequest>> {
+    fn evictions(&self, change: &ChangeRequest, error: Error) -> Result<Vec<ChangeRequest>, Error> {
         let mut evicted = self.evicted.borrow_mut();
         let (count, none_left) = evicted.entry(change.key.as_str().to_owned()).or_default();
         if self.planted == Planted::GivesUp && *count > 0 {
-            return None;
+            return Err(error);
         }
         let victims = match self.choose(change) {
             Choice::Evict(victims) => victims,
             Choice::Wait => Vec::new(),
-            Choice::Nobody => {
+            Choice::Nobody(why) => {
                 *none_left = true;
-                return None;
+                return Err(why.unwrap_or(error));
             }
         };
         *count += victims.len();
         let evict = |victim: Victim| {
             let (fate, asked) = self.fate(victim.key.as_str());
-            let (account, key) = (Arc::clone(&self.room.account), victim.key.clone());
+            let (account, key) = (Arc::clone(&self.account), victim.key.clone());
             let mut eviction = ChangeRequest::eviction(victim);
             let allows = eviction.condition.take().expect("a condition");
             eviction.condition = Some(Box::new(move |current| {
@@ -321,18 +310,18 @@ impl Files for World {
             }));
             eviction
         };
-        Some(victims.into_iter().map(evict).collect())
+        Ok(victims.into_iter().map(evict).collect())
     }
 
     fn evicted(&self) {
-        self.room.gone(|| Some(self.free()));
+        self.account.gone(|| Some(self.free()));
     }
 
     fn withdraw(&self, change: &mut ChangeRequest, error: Option<&Error>) {
         change.room = None;
         let is_stuck = error.is_some_and(|error| !matches!(error, Error::Precondition));
         if change.removal().is_some() && is_stuck && self.planted != Planted::NotStuck {
-            self.room.account.set_stuck(change.key.as_str(), true);
+            self.account.set_stuck(change.key.as_str(), true);
         }
     }
 }
