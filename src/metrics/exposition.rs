@@ -77,13 +77,17 @@ impl<const SHARED: bool> Figure for Counter<SHARED> {
 
 impl<const SCALE: usize> Figure for Histogram<SCALE> {
     fn show(all: &[&Self], _: &[Label], labels: &[(&str, &str)], to: &mut Samples<'_>) {
-        all.iter().for_each(|it| to.histogram(labels, it));
+        for it in all {
+            to.histogram(labels, it);
+        }
     }
 }
 
 impl Figure for SharedHistogram {
     fn show(all: &[&Self], _: &[Label], labels: &[(&str, &str)], to: &mut Samples<'_>) {
-        all.iter().for_each(|it| to.histogram(labels, &it.lock()));
+        for it in all {
+            to.histogram(labels, &it.lock());
+        }
     }
 }
 
