@@ -20,14 +20,14 @@ use hyper::header::{
 use crate::http::body::Content;
 use crate::http::body::response::Body;
 use crate::http::body::sources::Encoded;
+use crate::http::fields::StoredFields;
+use crate::http::fields::media;
 use crate::http::head::range::{MAX_PARTS, Multipart, content_range, multipart_type};
 use crate::http::head::syntax::put;
 use crate::http::response::{Reply, empty, plain};
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::Selection;
 use crate::http::values::digest_fields::REPR_DIGEST;
-use crate::http::values::fields::StoredFields;
-use crate::http::values::media;
 use crate::store::{Current, Found, GZIP, Key, Published, Validators, coded_tag};
 
 /// A stored page must not act as this origin, nor have its reader's browser ask other servers: it is of no origin, runs
