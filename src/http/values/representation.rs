@@ -218,7 +218,7 @@ impl RepresentedValue {
         })
     }
 
-    /// Tells caches that the address has more than this value: a listing, for those who prefer one by `Accept`.
+    /// Tells caches that the address has more than this value: a listing, for clients that prefer one by `Accept`.
     pub fn vary_by_accept(&mut self) {
         let mut own = self.representation().clone();
         let names = own.headers.get(VARY).and_then(|names| names.to_str().ok());
