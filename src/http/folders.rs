@@ -23,13 +23,12 @@ use crate::http::response::{JSON, Outcome, Reply, empty, unstored};
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::content_names::are_alike;
 use crate::http::values::moves::perform::relocate;
-use crate::http::values::moves::{FolderMove, MoveRequest};
-use crate::http::values::moves::{KEPT, OTHER_RULES, TAKEN};
+use crate::http::values::moves::{FolderMove, KEPT, MoveRequest, OTHER_RULES, TAKEN};
 use crate::http::values::siblings::value_of;
 use crate::http::verb::{BodyUse, Verb};
 use crate::store::{
-    Error, Key, ListedValue, Preconditions, Purpose, StagingQuota, Stays, ValuesBelow,
-    WriteCondition,
+    Error, Key, ListedValue, Preconditions, Purpose, RemovedFolder, StagingQuota, Stays,
+    ValuesBelow, WriteCondition,
 };
 
 const NEEDS_DEPTH: &Kind = &Kind::new(StatusCode::CONFLICT, "needs-depth");
@@ -40,14 +39,14 @@ const COPIED_AT_ONCE: usize = 8;
 /// The reason why values are not copied that were there at first.
 const GONE: &str = "gone meanwhile";
 
-/// What came of the COPY of a folder.
+/// What came of the copy of a folder.
 #[derive(Debug, Default, Serialize)]
-struct CopiedFolder {
+pub struct CopiedFolder {
     /// Values that were copied.
-    copied: u64,
+    pub copied: u64,
     /// Values that were not, and folders that the server may not read.
     #[serde(flatten)]
-    stays: Stays,
+    pub stays: Stays,
 }
 
 /// The reply with a report of the removal or the copy of a folder: 409 where something stays, or was not copied.
@@ -113,39 +112,18 @@ impl Verb for RemoveFolder {
         Need::removal(self.folder.as_str()).into()
     }
 
-    /// If it is not deep, it only says how much is below the folder. It ends with the rights of the client.
     async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
-        let Self { folder, is_deep } = *self;
-        request.guard.exchange.record.end_with_client();
-        let Service { store, reactor, .. } = &*request.service;
-        let refused = Cell::new(None);
-        let may_go_on = || {
-            let permit = |client: &Principal| client.meet_all(Need::removal(folder.as_str()));
-            let permitted = request.permitted_now(permit);
-            permitted.map_err(|why| refused.set(Some(why))).is_ok()
-        };
-        let removed = store.remove_folder(*reactor, folder.clone(), is_deep, may_go_on);
-        let mut removed = Box::new(removed.await?.ok_or(NO_SUCH_FOLDER)?);
-        let failure = removed.failure.take().map(Refusal::from);
-        match failure.or_else(|| refused.take()) {
-            Some(why) => {
-                let mut done = Done::of(Work::Removal);
-                done.values = Some(removed.removed);
-                if removed.removed + removed.folders > 0 {
-                    done.events.push(AuditEvent::Changed(None));
-                }
-                Err(why.after(done))
-            }
-            None if !is_deep => Err(NEEDS_DEPTH.because(format!(
+        let is_deep = self.is_deep;
+        let removed = remove_folder(request, *self).await?;
+        if !is_deep {
+            return Err(NEEDS_DEPTH.because(format!(
                 "this removes the folder and the {} values below it: repeat it with Depth: infinity",
                 removed.met
-            ))),
-            None => {
-                let reply = report(&removed, &removed.stays);
-                let is_change = removed.removed + removed.folders > 0;
-                Ok(if is_change { reply.changed() } else { reply })
-            }
+            )));
         }
+        let reply = report(&*removed, &removed.stays);
+        let is_change = removed.removed + removed.folders > 0;
+        Ok(if is_change { reply.changed() } else { reply })
     }
 }
 
@@ -168,44 +146,11 @@ impl Verb for MoveFolder {
         needs
     }
 
-    /// Refuses where a key below the folder would be none there, or other rules would hold for it.
     async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
-        let (asked, service) = (self.0, &*request.service);
-        let (store, reactor) = (&service.store, service.reactor);
-        let has_same_bounds = store.may_move_folder(&asked.from, &asked.to)?;
-        if !has_same_bounds || !are_alike([&asked.from, &asked.to], &service.config) {
-            return Err(OTHER_RULES.because(
-                "not the same bounds, or rules of names, hold for the two folders: move the values one by one, or COPY the folder and DELETE it",
-            ));
-        }
-        let [from, to] = [&asked.from, &asked.to].map(Key::as_str);
-        if to.len() > from.len() || to.split('/').count() > from.split('/').count() {
-            let check =
-                |key: &str| check_depth(&asked.to(key)?, service.config.limits.max_key_depth);
-            let mut below = ValuesBelow::of(&asked.from);
-            while let Some(found) = store.next_values(reactor, &mut below).await? {
-                let mut values = found.values.iter();
-                values.try_for_each(|(key, _)| check(key.as_str()))?;
-                // As MKCOL has it, there has to be a key below each folder.
-                let mut folders = found.folders.iter();
-                folders.try_for_each(|folder| check(&format!("{folder}/k")))?;
-            }
-        }
-        match store.move_folder(asked.from, asked.to.clone()).await {
-            Err(Error::NameTaken(what)) => {
-                let kind = if asked.overwrites { TAKEN } else { KEPT };
-                Err(kind.because(format!(
-                    "{what} has the name of the destination: the move of a folder neither replaces nor merges"
-                )))
-            }
-            moved => {
-                moved?;
-                let destination = AuditEvent::Changed(Some(path_of(&asked.to) + "/"));
-                Ok(Reply::from(empty(StatusCode::CREATED))
-                    .changed()
-                    .told(destination))
-            }
-        }
+        let destination = AuditEvent::Changed(Some(path_of(&self.0.to) + "/"));
+        move_folder(&request.service, self.0).await?;
+        let moved = Reply::from(empty(StatusCode::CREATED));
+        Ok(moved.changed().told(destination))
     }
 }
 
@@ -228,58 +173,126 @@ impl Verb for CopyFolder {
         Some("COPY")
     }
 
-    /// Copies some values at a time, after a look at the rights to all and at their names. A failure ends it; a value
-    /// that is refused alone is told, and so is a folder that the server may not read.
     async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
-        request.guard.exchange.record.end_with_client();
-        let (asked, service) = (self.0, &*request.service);
-        let (store, reactor) = (&service.store, service.reactor);
-        let mut below = ValuesBelow::of(&asked.from);
-        let mut values = 0;
-        let mut plan = store.plan_copies();
-        while let Some(found) = store.next_values(reactor, &mut below).await? {
-            values += found.values.len() as u64;
-            for (key, value) in &found.values {
-                let copy = copy_of(request.principal(), &service.config, &asked, key)?;
-                let is_taken = value.len <= service.config.limits.max_body;
-                if let Some(plan) = plan.as_mut().filter(|_| is_taken) {
-                    let preconditions = copy.options.preconditions.as_ref();
-                    let only_new = preconditions.and_then(Preconditions::exact)
-                        == Some(WriteCondition::Create);
-                    plan.add(key, &copy.to, value.len, only_new).await?;
-                }
-            }
-        }
-        if values == 0 && !store.has_folder(&asked.from).await? {
-            return Err(NO_SUCH_FOLDER);
-        }
-        store.check_folder(&asked.to).await?;
-        if let Some(plan) = plan
-            && plan.check().await?
-        {
-            let mut below = ValuesBelow::of(&asked.from);
-            while let Some(found) = store.next_values(reactor, &mut below).await? {
-                plan.spare(found.values.iter().map(|(key, _)| key));
-            }
-        }
-        let (mut made, mut first) = (CopiedFolder::default(), Vec::new());
-        let met = match copy_all(request, &asked, &mut made, &mut first).await {
-            Ok(met) => met,
-            Err(why) => {
-                return Err(why.after(Done {
-                    values: Some(made.copied),
-                    keys: first,
-                    ..Done::of(Work::Copy)
-                }));
-            }
-        };
-        // What was there at first, and not when it had its turn.
-        if let Some(gone @ 1..) = values.checked_sub(met) {
-            let name = format!("{}/", asked.from);
-            made.stays.add(name, format!("{GONE}: {gone}"));
-        }
-        Ok(report(&made, &made.stays))
+        let copied = copy_folder(request, self.0).await?;
+        Ok(report(&copied, &copied.stays))
     }
+}
+
+/// Removes a folder, if that is deep; else it only finds how much is below it. It ends with the rights of the client.
+pub async fn remove_folder(
+    request: &RequestContext,
+    asked: RemoveFolder,
+) -> Result<Box<RemovedFolder>, Refusal> {
+    let RemoveFolder { folder, is_deep } = asked;
+    request.guard.exchange.record.end_with_client();
+    let Service { store, reactor, .. } = &*request.service;
+    let refused = Cell::new(None);
+    let may_go_on = || {
+        let permit = |client: &Principal| client.meet_all(Need::removal(folder.as_str()));
+        let permitted = request.permitted_now(permit);
+        permitted.map_err(|why| refused.set(Some(why))).is_ok()
+    };
+    let removed = store.remove_folder(*reactor, folder.clone(), is_deep, may_go_on);
+    let mut removed = Box::new(removed.await?.ok_or(NO_SUCH_FOLDER)?);
+    let failure = removed.failure.take().map(Refusal::from);
+    let Some(why) = failure.or_else(|| refused.take()) else {
+        return Ok(removed);
+    };
+    let mut done = Done::of(Work::Removal);
+    done.values = Some(removed.removed);
+    if removed.removed + removed.folders > 0 {
+        done.events.push(AuditEvent::Changed(None));
+    }
+    Err(why.after(done))
+}
+
+/// Gives the folder its other name, unless a key below it would be none there, or other rules would hold for it.
+pub async fn move_folder(service: &Service, asked: FolderMove) -> Result<(), Refusal> {
+    let (store, reactor) = (&service.store, service.reactor);
+    let has_same_bounds = store.may_move_folder(&asked.from, &asked.to)?;
+    if !has_same_bounds || !are_alike([&asked.from, &asked.to], &service.config) {
+        return Err(OTHER_RULES.because(
+            "not the same bounds, or rules of names, hold for the two folders: move the values one by one, or COPY the folder and DELETE it",
+        ));
+    }
+    let [from, to] = [&asked.from, &asked.to].map(Key::as_str);
+    if to.len() > from.len() || to.split('/').count() > from.split('/').count() {
+        let check = |key: &str| check_depth(&asked.to(key)?, service.config.limits.max_key_depth);
+        let mut below = ValuesBelow::of(&asked.from);
+        while let Some(found) = store.next_values(reactor, &mut below).await? {
+            let mut values = found.values.iter();
+            values.try_for_each(|(key, _)| check(key.as_str()))?;
+            // As MKCOL has it, there has to be a key below each folder.
+            let mut folders = found.folders.iter();
+            folders.try_for_each(|folder| check(&format!("{folder}/k")))?;
+        }
+    }
+    match store.move_folder(asked.from, asked.to).await {
+        Err(Error::NameTaken(what)) => {
+            let kind = if asked.overwrites { TAKEN } else { KEPT };
+            Err(kind.because(format!(
+                "{what} has the name of the destination: the move of a folder neither replaces nor merges"
+            )))
+        }
+        moved => Ok(moved?),
+    }
+}
+
+/// Copies the values below the folder, some at a time, after a look at the rights to all and at their names. A failure
+/// ends it; a value that is refused alone is told, and so is a folder that the server may not read.
+pub async fn copy_folder(
+    request: &RequestContext,
+    asked: FolderMove,
+) -> Result<CopiedFolder, Refusal> {
+    request.guard.exchange.record.end_with_client();
+    let service = &*request.service;
+    let (store, reactor) = (&service.store, service.reactor);
+    let mut below = ValuesBelow::of(&asked.from);
+    let mut values = 0;
+    let mut plan = store.plan_copies();
+    while let Some(found) = store.next_values(reactor, &mut below).await? {
+        values += found.values.len() as u64;
+        for (key, value) in &found.values {
+            let copy = copy_of(request.principal(), &service.config, &asked, key)?;
+            let is_taken = value.len <= service.config.limits.max_body;
+            if let Some(plan) = plan.as_mut().filter(|_| is_taken) {
+                let preconditions = copy.options.preconditions.as_ref();
+                let only_new =
+                    preconditions.and_then(Preconditions::exact) == Some(WriteCondition::Create);
+                plan.add(key, &copy.to, value.len, only_new).await?;
+            }
+        }
+    }
+    if values == 0 && !store.has_folder(&asked.from).await? {
+        return Err(NO_SUCH_FOLDER);
+    }
+    store.check_folder(&asked.to).await?;
+    if let Some(plan) = plan
+        && plan.check().await?
+    {
+        let mut below = ValuesBelow::of(&asked.from);
+        while let Some(found) = store.next_values(reactor, &mut below).await? {
+            plan.spare(found.values.iter().map(|(key, _)| key));
+        }
+    }
+    let (mut made, mut first) = (CopiedFolder::default(), Vec::new());
+    let met = match copy_all(request, &asked, &mut made, &mut first).await {
+        Ok(met) => met,
+        Err(why) => {
+            return Err(why.after(Done {
+                values: Some(made.copied),
+                keys: first,
+                ..Done::of(Work::Copy)
+            }));
+        }
+    };
+    // What was there at first, and not when it had its turn.
+    if let Some(gone @ 1..) = values.checked_sub(met) {
+        let name = format!("{}/", asked.from);
+        made.stays.add(name, format!("{GONE}: {gone}"));
+    }
+    Ok(made)
 }
 
 /// Copies the values below the folder, and notes in `made` what came of it, and in `first` the keys of the first

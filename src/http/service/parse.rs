@@ -20,6 +20,7 @@ use crate::http::auth::authorize::link_kind;
 use crate::http::auth::credentials::{AuthCache, Principal, signed_link};
 use crate::http::auth::{CERTIFICATE_ENDED, Guard, Identified};
 use crate::http::body::request::RequestBody;
+use crate::http::changes::Delete;
 use crate::http::forms::{FormRequest, NO_FORM};
 use crate::http::head::CommonHeaders;
 use crate::http::head::accept::prefers_problem;
@@ -35,7 +36,6 @@ use crate::http::refusal::common::{
 use crate::http::refusal::kind::{Flag, Kind};
 use crate::http::request::ResponseContext;
 use crate::http::response::problem::ErrorForm;
-use crate::http::service::changes::Delete;
 use crate::http::service::operation::{Operation, OptionsRequest, Target};
 use crate::http::service_config::{Routes, ServiceConfig};
 use crate::http::share::{self, ShareRequest};
