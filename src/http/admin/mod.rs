@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use async_trait::async_trait;
-use hyper::StatusCode;
+use hyper::{Method, StatusCode};
 
 use crate::access::Access;
 use crate::access::Right;
@@ -19,11 +19,12 @@ use crate::http::admin::health::{Readiness, ReadinessProbe};
 use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::head::path::PAGES;
-use crate::http::refusal::common::NO_SUCH_PATH;
+use crate::http::refusal::common::{NO_SUCH_PATH, no_page_method};
 use crate::http::request::RequestContext;
+use crate::http::request::head::RequestHead;
 use crate::http::response::{Outcome, Reply, TEXT, unstored};
 use crate::http::service_config::Routes;
-use crate::http::verb::Verb;
+use crate::http::verb::{OptionsRequest, Parsed, Verb, parsed};
 use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters, process_start};
 use crate::store::Store;
 
@@ -31,6 +32,8 @@ pub use exposition::MetricsFormat;
 
 /// The paths of the pages.
 const INDEX: &str = "/-/healthz /-/ready /-/metrics";
+
+const METHODS: &str = "GET, HEAD, OPTIONS";
 
 /// The words that `/-/ready` adds after a reload that failed.
 const STALE: &str =
@@ -82,6 +85,27 @@ pub struct PageRequest {
     pub admin: Option<Arc<Admin>>,
     pub page: Page,
     pub format: MetricsFormat,
+}
+
+/// The request for a page of this server, if there is one at the path. With `--compat` there is one for GET and HEAD
+/// alone.
+pub fn page_request(asked: &RequestHead<'_>, admin: Option<&Arc<Admin>>) -> Parsed {
+    let config = asked.config;
+    let Some(page) = page(asked.path, config.routes) else {
+        return Ok(None);
+    };
+    if asked.reads() {
+        return parsed(PageRequest {
+            admin: admin.cloned(),
+            page,
+            format: MetricsFormat::preferred(&asked.head.headers),
+        });
+    }
+    match asked.head.method {
+        _ if config.compat => Ok(None),
+        Method::OPTIONS => parsed(OptionsRequest::of(asked, METHODS)),
+        _ => Err(no_page_method(METHODS)),
+    }
 }
 
 #[async_trait(?Send)]

@@ -23,13 +23,14 @@ use crate::http::listing::{
 };
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::Kind;
+use crate::http::request::head::RequestHead;
 use crate::http::request::{RequestContext, Service};
 use crate::http::response::{Outcome, Reply, empty, plain};
 use crate::http::ui::frame::tag;
 use crate::http::ui::{self, PageRights};
 use crate::http::values::conditional::preconditions;
 use crate::http::values::get::GetOptions;
-use crate::http::verb::Verb;
+use crate::http::verb::{Parsed, Verb, parsed};
 use crate::store::{Error, Key, Listing, Page, Prefixes, Store};
 
 /// The challenge with which a browser forgets a password: it names a scheme that browsers neither answer nor ask for.
@@ -42,6 +43,36 @@ const SIGNED_OUT: Refusal = Refusal::new(
 /// The most items of a listing that a reactor writes itself.
 const WRITTEN_AT_ONCE: usize = 50;
 
+/// The link by which a person signs in or out.
+pub fn session(asked: &RequestHead<'_>) -> Parsed {
+    if asked.path != "/" || !asked.reads() || asked.config.compat || !asked.config.authorizes {
+        return Ok(None);
+    }
+    asked.query.check(OF_SESSION, &[])?;
+    if asked.query.has("sign-out") {
+        return Err(SIGNED_OUT);
+    }
+    let Some(folder) = asked.query.get("sign-in") else {
+        return Ok(None);
+    };
+    // A name of no folder leads to the root.
+    let is_folder = folder.ends_with('/') && Key::new(format!("{folder}k")).is_ok();
+    let folder = if is_folder { folder } else { "" };
+    parsed(SignIn(format!("./{}", encoded(folder))))
+}
+
+/// The listing of a folder.
+pub fn listing(asked: &RequestHead<'_>) -> Parsed {
+    let folder = if asked.reads() { asked.folder()? } else { None };
+    let Some(folder) = folder else {
+        return Ok(None);
+    };
+    match list_request(asked.head, &asked.query, folder)? {
+        Ok(listing) => Ok(Some(listing)),
+        Err(redirect) => parsed(redirect),
+    }
+}
+
 /// The listing of the keys in `folder` that the query asks for. HTML is the page for clients that prefer it, as
 /// browsers do, and an index of links for others; it has one address.
 pub fn list_request(
@@ -49,6 +80,7 @@ pub fn list_request(
     query: &QueryFields<'_>,
     folder: String,
 ) -> Result<Result<Box<dyn Verb>, Redirect>, Refusal> {
+    query.check(PARAMETERS, &[])?;
     let by_person = ui::is_preferred(&head.headers);
     let query = Query::of(query)?;
     let preferred = || ListFormat::preferred(&head.headers, query.usual_format());
@@ -93,20 +125,6 @@ const OF_SESSION: &Parameters = &Parameters {
     many: &[],
     hint: "it has sign-in and sign-out, and those of a listing",
 };
-
-/// What is asked for by a link by which a person signs in or out.
-pub fn session(query: &QueryFields<'_>) -> Result<Option<SignIn>, Refusal> {
-    query.check(OF_SESSION, &[])?;
-    if query.has("sign-out") {
-        return Err(SIGNED_OUT);
-    }
-    Ok(query.get("sign-in").map(|folder| {
-        // A name of no folder leads to the root.
-        let is_folder = folder.ends_with('/') && Key::new(format!("{folder}k")).is_ok();
-        let folder = if is_folder { folder } else { "" };
-        SignIn(format!("./{}", encoded(folder)))
-    }))
-}
 
 /// Leads the client to the page for browsers, at this address.
 pub struct Redirect(pub String);

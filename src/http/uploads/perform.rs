@@ -21,16 +21,17 @@ use crate::http::refusal::kind::Kind;
 use crate::http::request::{RequestContext, Service};
 use crate::http::response::{Outcome, Reply, empty};
 use crate::http::service_config::ServiceConfig;
+use crate::http::uploads::request::{CreateUpload, UseUpload};
 use crate::http::uploads::state::{UploadState, address};
 use crate::http::uploads::{
-    INCONSISTENT_LENGTH, NO_SUCH_UPLOAD, UploadCreation, UploadPart, UploadRequest, describe,
-    kept_headers, resumption_supported,
+    INCONSISTENT_LENGTH, NO_SUCH_UPLOAD, UploadPart, UploadRequest, describe, kept_headers,
+    resumption_supported,
 };
 use crate::http::values::content_names::named_sha256;
 use crate::http::values::put::{PutOptions, compare, count_upload, permit_now, put, verify};
 use crate::http::values::representation::{describe_stored, stored};
 use crate::http::verb::Verb;
-use crate::store::{self, Digests, Error, Key, Resumable, UploadId, check};
+use crate::store::{self, Digests, Error, Resumable, check};
 
 const COMPLETE: &Kind = &Kind::new(StatusCode::CONFLICT, "upload-complete");
 const TAKEN: &Kind = &Kind::new(StatusCode::CONFLICT, "upload-taken");
@@ -39,13 +40,6 @@ const MISMATCHING_OFFSET: &Kind = &Kind::new(
     StatusCode::CONFLICT,
     "https://iana.org/assignments/http-problem-types#mismatching-upload-offset",
 );
-
-/// A PUT whose body is the first part of a value that may come in several requests.
-pub struct CreateUpload {
-    pub key: Key<'static>,
-    pub options: Box<PutOptions>,
-    pub creation: UploadCreation,
-}
 
 #[async_trait(?Send)]
 impl Verb for CreateUpload {
@@ -76,9 +70,6 @@ impl Verb for CreateUpload {
         request.narrowed(existing, created)
     }
 }
-
-/// A request to an upload resource.
-pub struct UseUpload(pub UploadId, pub UploadRequest);
 
 #[async_trait(?Send)]
 impl Verb for UseUpload {
