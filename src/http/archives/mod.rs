@@ -16,6 +16,7 @@ use hyper::header::{
 };
 use hyper::{Method, StatusCode};
 
+use crate::http::fields::end;
 use crate::http::head::query::{BAD_QUERY, Parameters, QueryFields};
 use crate::http::head::syntax::{encoded, put};
 use crate::http::listing::{self, ListFormat, ListTarget, Query};
@@ -25,7 +26,6 @@ use crate::http::request::head::RequestHead;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::digest_fields::are_announced;
-use crate::http::values::fields::end;
 use crate::http::verb::{Parsed, parsed};
 use crate::store::{BadKey, Digests, Key, Page, WriteCondition};
 

@@ -32,7 +32,7 @@ use crate::http::values::other_store;
 use crate::http::values::put::put_of;
 use crate::http::verb::{OptionsRequest, Parsed, Row, parsed};
 use crate::http::watch::request::WatchRequest;
-use crate::http::{archives, folders, forms, listing, share, sites, uploads};
+use crate::http::{archives, folders, forms, listing, share, uploads};
 use crate::store::Digests;
 
 pub mod explained;
@@ -46,7 +46,7 @@ const ROWS: &[Row] = &[
     listing::perform::session,
     archives::packing,
     archives::unpacking,
-    sites::perform::site,
+    listing::site::site,
     listing::perform::listing,
     uploads::request::creation,
     folders::removal,

@@ -12,6 +12,7 @@ use hyper::{Response, StatusCode};
 
 use crate::http::body::request::Received;
 use crate::http::body::response::Body;
+use crate::http::fields::mark_private;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::TOO_LARGE;
 use crate::http::refusal::failures::NAME_TAKEN;
@@ -22,7 +23,6 @@ use crate::http::response::{Outcome, Reply, empty};
 use crate::http::service::operation::methods_of_existing;
 use crate::http::service_config::ServiceConfig;
 use crate::http::uploads;
-use crate::http::values::fields::mark_private;
 use crate::http::verb::{OptionsRequest, Verb};
 
 /// The response to a request, by what came of it.
