@@ -207,7 +207,7 @@ fn own_url(listen: &Listen) -> Option<String> {
                 IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
                 IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
                 ip => ip,
-            })
+            });
         }
         ListenAddress::Unix(_) if !listen.by_tls => {}
         ListenAddress::Address(_) | ListenAddress::Unix(_) | ListenAddress::Fd(_) => return None,
