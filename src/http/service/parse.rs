@@ -27,7 +27,6 @@ use crate::http::head::client::Client;
 use crate::http::head::path::{FORMS, WATCH, check_depth, folder, key};
 use crate::http::head::query::QueryFields;
 use crate::http::head::syntax::depth;
-use crate::http::listing::perform::session;
 use crate::http::listing::site::get_below;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{
@@ -41,6 +40,7 @@ use crate::http::service::operation::{Operation, OptionsRequest, Target};
 use crate::http::service_config::{Routes, ServiceConfig};
 use crate::http::share::{self, ShareRequest};
 use crate::http::ui;
+use crate::http::ui::perform::session;
 use crate::http::uploads::perform::{CreateUpload, UseUpload};
 use crate::http::uploads::{UploadCreation, UploadRequest, upload};
 use crate::http::values::conditional::preconditions_of_write;
