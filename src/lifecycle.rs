@@ -99,7 +99,7 @@ impl ReloadRequests {
             match self.0.accept().await.and_then(|(client, _)| admit(client)) {
                 Ok(Some(mut client)) => {
                     let answer = reload().err().unwrap_or_else(|| DONE.to_owned());
-                    // One who does not listen is not waited for.
+                    // The response of a client that has gone is lost.
                     let _ = client.write_all(answer.as_bytes());
                 }
                 Ok(None) => {}

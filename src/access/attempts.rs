@@ -190,6 +190,6 @@ mod tests {
             .collect();
         let at = |step: u32| later + step * EACH / 10;
         let looked = (0..100).filter(|&step| remembered.make_room(at(step)));
-        assert_eq!(looked.count(), 10, "nobody can be forgotten for 10 s");
+        assert_eq!(looked.count(), 10, "no source can be forgotten for 10 s");
     }
 }

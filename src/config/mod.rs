@@ -6,6 +6,7 @@
 
 mod args;
 mod bounds;
+mod descriptors;
 mod file;
 mod help;
 mod mistakes;
@@ -19,10 +20,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use self::args::{Args, Health, ParseError, Subcommands};
+pub use self::descriptors::{DescriptorLimitError, Descriptors};
 pub use self::file::ConfigError;
 use self::file::filled;
 pub use self::help::{completions, manual};
-pub use self::network::{ConnectionConfig, DescriptorLimitError, Descriptors};
+pub use self::network::ConnectionConfig;
 pub use self::security::ListenConfig;
 pub use self::storage::DirectoryConfig;
 use crate::http::ServiceConfig;

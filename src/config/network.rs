@@ -1,9 +1,8 @@
-//! Options of the sockets and the threads that serve them: where to listen, how many connections there are, how long
-//! clients may take, and how the descriptors of the process are divided.
+//! Options of the sockets and the threads that serve them: where to listen, how many connections there are, and how
+//! long clients may take.
 //!
 //! A place to listen at is typed as ADDRESS:PORT, `unix:PATH` or `fd:N`, behind what says that TLS or the PROXY
-//! protocol is spoken there. The descriptors are divided among the server itself, values that are kept open, the files
-//! of requests under way, and connections.
+//! protocol is spoken there.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::num::NonZeroU32;
@@ -12,6 +11,7 @@ use bytesize::ByteSize;
 use clap::Args;
 use rustix::process::{Resource, getrlimit};
 
+use super::descriptors::Descriptors;
 use super::file::{ConfigError, UNIX, filled};
 use super::mistakes::one_of;
 use super::security::ListenConfig;
@@ -23,25 +23,6 @@ const DEFAULT: &str = "127.0.0.1:8080";
 
 /// The prefix of the number of a descriptor.
 const FD: &str = "fd:";
-
-/// Descriptors of any server: standard streams, the runtime of signals, the socket of `reload`, the directory, a
-/// listener that was passed.
-const BASE: u64 = 16;
-
-/// Descriptors of a reactor: its runtime, and the pipe that it sends long values through.
-const REACTOR: u64 = 7;
-
-/// Descriptors of the acceptor: its runtime.
-const ACCEPTOR: u64 = 4;
-
-/// The least that is left for connections and files: a handful of clients are served at once, the others in turn.
-const LEAST_LEFT: u64 = 16;
-
-/// Open files that are enough for the requests under way on many connections.
-const ENOUGH_FILES: u64 = 256;
-
-/// The most connections by default.
-const MOST_CONNECTIONS: u64 = 65_536;
 
 /// The limits of connections.
 #[derive(Clone, Copy, Debug)]
@@ -327,91 +308,8 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The division of the limit on descriptors.
-#[derive(Clone, Copy, Debug)]
-pub struct Descriptors {
-    limit: u64,
-    own: u64,
-}
-
-/// The limit is too low for this server.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "this server needs {needed} descriptors and may have {limit}: raise the limit (ulimit -n, or LimitNOFILE= of \
-     systemd), or lower --threads"
-)]
-pub struct DescriptorLimitError {
-    needed: u64,
-    limit: u64,
-}
-
-impl Descriptors {
-    /// The division of `limit` for a server with `reactors` reactors, of which `acceptors` accept at each of `places`
-    /// listeners.
-    fn within(
-        limit: u64,
-        reactors: usize,
-        acceptors: usize,
-        places: usize,
-        has_admin: bool,
-    ) -> Self {
-        let admin = if has_admin { REACTOR + 1 } else { 0 };
-        let has_acceptor = acceptors < reactors;
-        // An inherited socket has two descriptors; BASE counts the first of the first socket.
-        let listeners = (acceptors * places + places - 1) as u64;
-        let acceptor = if has_acceptor { ACCEPTOR } else { 0 };
-        Self {
-            limit,
-            own: BASE + REACTOR * reactors as u64 + listeners + acceptor + admin,
-        }
-    }
-
-    /// Refuses a limit that is too low to serve.
-    pub fn check(&self) -> Result<(), DescriptorLimitError> {
-        let needed = self.own + LEAST_LEFT;
-        if self.limit < needed {
-            return Err(DescriptorLimitError {
-                needed,
-                limit: self.limit,
-            });
-        }
-        Ok(())
-    }
-
-    /// The descriptors that the server itself leaves.
-    fn remaining(&self) -> u64 {
-        self.limit.saturating_sub(self.own)
-    }
-
-    /// Values that may be kept open.
-    pub fn cached_files(&self) -> u64 {
-        self.remaining() / 8
-    }
-
-    /// Files of requests under way: one for each connection where there are few.
-    pub fn files(&self) -> u64 {
-        let for_each = (self.remaining() - self.cached_files()) / 2;
-        for_each.min(ENOUGH_FILES).max(self.remaining() / 8)
-    }
-
-    /// Connections that each of the `reactors`, and the server's own pages, may have to an S3 store: in place of the
-    /// values that are kept open, and of half of the files, for uploads that wait have the other half.
-    pub fn store_connections(&self, reactors: usize) -> usize {
-        let all = usize::try_from(self.cached_files() + self.files() / 2).unwrap_or(usize::MAX);
-        (all / (reactors + 1)).max(1)
-    }
-
-    /// Connections that may be open.
-    pub fn connections(&self) -> usize {
-        let rest = self.remaining() - self.cached_files() - self.files();
-        usize::try_from(rest.clamp(1, MOST_CONNECTIONS)).unwrap_or(1)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     #[test]
@@ -458,42 +356,6 @@ mod tests {
             let refused = place("--listen", bad).unwrap_err().to_string();
             let is_right = refused.starts_with(&format!("--listen {bad}: "));
             assert!(is_right, "{refused}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn no_more_descriptors_are_given_away_than_there_are(
-            limit in 0_u64..2_000_000,
-            reactors in 1_usize..1024,
-            has_admin: bool,
-        ) {
-            let all = Descriptors::within(limit, reactors, 1, 1, has_admin);
-            prop_assume!(all.check().is_ok());
-            let given = all.cached_files() + all.files() + all.connections() as u64;
-            prop_assert!(all.own + given <= limit, "{all:?}: {given}");
-            prop_assert!(all.cached_files() > 0 && all.files() > 0, "{all:?}");
-        }
-    }
-
-    #[test]
-    fn connections_to_a_store_are_within_what_values_would_have() {
-        for limit in 40..300 {
-            let all = Descriptors::within(limit, 1, 1, 1, false);
-            let each = all.store_connections(1) as u64;
-            assert!((1..=256).contains(&each), "{limit}: {all:?}");
-            assert!(2 * each <= all.cached_files() + all.files(), "{limit}");
-        }
-        let many = Descriptors::within(1 << 20, 2, 1, 1, false);
-        assert!(many.store_connections(2) > 256, "the option decides");
-    }
-
-    #[test]
-    fn where_there_are_few_each_connection_has_a_file() {
-        for limit in 40..300 {
-            let all = Descriptors::within(limit, 1, 1, 1, false);
-            let is_right = all.files() >= all.connections() as u64 - 1;
-            assert!(is_right, "{limit}: {all:?}");
         }
     }
 }

@@ -13,10 +13,10 @@ use clap::{ArgAction, Args, ValueEnum};
 use hyper::http::uri::Authority;
 
 use super::bounds::BoundOptions;
+use super::descriptors::Descriptors;
 use super::file::{ConfigError, filled};
 use super::help::with_variable;
 use super::mistakes::one_of;
-use super::network::Descriptors;
 use crate::commands::{number, size};
 use crate::http::{ServiceConfig, is_guessed_text};
 use crate::s3::{BucketPrefix, S3Resources, Settings};

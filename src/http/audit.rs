@@ -1,4 +1,4 @@
-//! What the audit log is told of a request. Imports nothing, so that whoever changes or refuses something can tell it.
+//! The events of the audit log. Imports nothing, so that every module that changes or refuses something can record one.
 
 /// An event of the audit log. The path is that of the key, where the request asked for another.
 #[derive(Clone, Debug, PartialEq, Eq)]

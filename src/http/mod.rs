@@ -6,7 +6,8 @@
 //! - `service`: the path of every request; `request`: what features need of it; `head` and `body`: its parts; `piece`:
 //!   what bodies are sent in; `auth`: authentication and authorization.
 //! - `response`: what a feature answers with; `refusal`: why it does not; `audit`: what the audit log is told.
-//! - `verb`: what a feature is asked for.
+//! - `verb`: what a feature is asked for; `fields` and `sites`: what the configuration says of values, which knows no
+//!   feature.
 //! - `exchange`: the state of a connection, and the record of the request under way.
 
 mod admin;
@@ -15,6 +16,7 @@ mod audit;
 mod auth;
 mod body;
 mod exchange;
+mod fields;
 mod folders;
 mod forms;
 #[cfg(any(test, fuzzing))]
@@ -46,6 +48,10 @@ pub use exchange::connection::{Connection, Ends};
 pub use exchange::record::{Panicked, catch_panic};
 pub use exchange::request_log::LogFormat;
 pub use exchange::{Exceeded, Exchange, Phase};
+pub use fields::media::is_guessed_text;
+pub use fields::{
+    BadCacheControl, DEFAULT_CACHE_CONTROL as CACHE_CONTROL, KeptFields, cache_control,
+};
 pub use head::allowlists::{AllowLists, BadName, BadOrigin, Hosts, Origins};
 pub use head::client::{Client, Peer, TrustedProxies};
 pub use head::encode::{closes, continue_100, encode_interim};
@@ -60,8 +66,4 @@ pub use service::{Dispatcher, Responding, ServiceBuilder, Upgrade, known};
 pub use service_config::{RequestLogs, Routes, ServiceConfig, UploadLimits};
 pub use sites::{INDEX, Site, Sites};
 pub use values::conditional;
-pub use values::fields::{
-    BadCacheControl, DEFAULT_CACHE_CONTROL as CACHE_CONTROL, KeptFields, cache_control,
-};
-pub use values::media::is_guessed_text;
 pub use watch::Session;

@@ -2,6 +2,7 @@
 //!
 //! What all responses have is added by [`service`](crate::http::service).
 
+pub mod markup;
 pub mod problem;
 
 use bytes::Bytes;

@@ -7,10 +7,10 @@ use std::time::Duration;
 use hyper::header::HeaderValue;
 
 use crate::http::exchange::request_log::LogFormat;
+use crate::http::fields::KeptFields;
 use crate::http::head::allowlists::AllowLists;
 use crate::http::head::client::TrustedProxies;
 use crate::http::sites::Sites;
-use crate::http::values::fields::KeptFields;
 use crate::store::Prefixes;
 
 /// The configuration of the service.

@@ -1,7 +1,7 @@
-//! The counters, the kinds of them, and the kernel's figures of the process.
+//! The counters, their metrics and the text formats of these, and the kernel's figures of the process.
 //!
 //! One set of counters per reactor, written by its thread alone and read by any: nothing is shared on the way of a
-//! request, and a sum is made when it is read. Knows no format: [`crate::http`] shows the counts.
+//! request, and a sum is made when it is read. A counter is one line: field, name, help and labels of its metric.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -9,27 +9,17 @@ use std::time::{Duration, SystemTime};
 use parking_lot::{Mutex, MutexGuard};
 use rustix::time::{ClockId, clock_gettime};
 
-/// An enum whose variants have names, which are values of a label.
-macro_rules! named {
-    ($(#[$of_enum:meta])* $enum:ident: $($(#[$doc:meta])* $variant:ident = $name:literal,)+) => {
-        $(#[$of_enum])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $enum { $($(#[$doc])* $variant,)+ }
-
-        impl $enum {
-            /// The names of the variants, in their order.
-            pub const NAMES: [&str; [$($name),+].len()] = [$($name),+];
-        }
-    };
-}
-
+#[macro_use]
+mod exposition;
 mod reactor;
 mod store;
 
+pub use exposition::{Exposition, Label, MetricsFormat, float};
 pub use reactor::{
-    AccessCounters, AuthResult, Direction, Handshake, Method, ReactorCounters, STATUSES, TimeLimit,
+    AcceptCounters, AccessCounters, AuthResult, Direction, Handshake, Method, ReactorCounters,
+    TimeLimit,
 };
-pub use store::{Jobs, Listings, S3Counters, StoreCounters, StoreOperation};
+pub use store::{Jobs, Journal, Listings, S3Counters, StoreCounters, StoreOperation};
 
 /// True when the last reload of files failed and those read before still count.
 pub static LAST_RELOAD_FAILED: AtomicBool = AtomicBool::new(false);
@@ -38,37 +28,29 @@ pub static LAST_RELOAD_FAILED: AtomicBool = AtomicBool::new(false);
 pub static CERTIFICATE_END: AtomicU64 = AtomicU64::new(0);
 
 /// Lines of the log that were lost: there was no room for them, or standard error refused them.
-pub static LOG_LINES_LOST: SharedCounter = SharedCounter(AtomicU64::new(0));
+pub static LOG_LINES_LOST: SharedCounter = Counter(AtomicU64::new(0));
 
 /// The capacity for the bounds of any scale, and for the bucket above them.
 const MOST: usize = 17;
 
-/// A counter with one writer.
+/// A counter, with one writer unless it is a [`SharedCounter`].
 #[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    /// Adds `n`. One thread alone may call this: it loads and stores, without the cost of an atomic addition.
-    #[inline]
-    pub fn add(&self, n: u64) {
-        self.0
-            .store(self.0.load(Ordering::Relaxed) + n, Ordering::Relaxed);
-    }
-
-    /// The count so far.
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
+pub struct Counter<const SHARED: bool = false>(AtomicU64);
 
 /// A counter that any thread adds to: for rare events.
-#[derive(Debug, Default)]
-pub struct SharedCounter(AtomicU64);
+pub type SharedCounter = Counter<true>;
 
-impl SharedCounter {
-    /// Adds `n`.
+impl<const SHARED: bool> Counter<SHARED> {
+    /// Adds `n`. To one that is not shared only one thread may add: it loads and stores, without the cost of an atomic
+    /// addition.
+    #[inline]
     pub fn add(&self, n: u64) {
-        self.0.fetch_add(n, Ordering::Relaxed);
+        if SHARED {
+            self.0.fetch_add(n, Ordering::Relaxed);
+        } else {
+            let count = self.0.load(Ordering::Relaxed) + n;
+            self.0.store(count, Ordering::Relaxed);
+        }
     }
 
     /// The count so far.

@@ -4,40 +4,35 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::reactor::{STATUSES, class_of};
-use super::{BATCH, Counter, Histogram, SharedCounter, SharedHistogram};
+use super::reactor::{CLASSES, STATUS, class_of};
+use super::{BATCH, Counter, Exposition, Histogram, Label, SharedCounter, SharedHistogram};
 
-/// The counters of a store.
-#[derive(Debug, Default)]
-pub struct StoreCounters {
-    /// Changes published together. The publisher alone writes it.
-    pub batches: Histogram<BATCH>,
-    /// Durations of the syncs of values, and of the syncs of names.
-    pub syncs: SharedHistogram,
-    /// The kinds of listings.
-    pub listings: Arc<Listings>,
-    /// The journal.
-    pub journal: Journal,
-    /// Resumable uploads that expired unfinished.
-    pub uploads_expired: SharedCounter,
-    /// Values that the server itself removed, by the store's `Removal`.
-    pub removed: [SharedCounter; 3],
+counters! {
+    /// The counters of a directory.
+    StoreCounters {
+        pub uploads_expired: SharedCounter = sum "data_server_uploads_expired_total" "Resumable uploads that expired unfinished.";
+        /// Values that the server itself removed, by the store's `Removal`.
+        pub removed: [SharedCounter; 3];
+        /// The listings.
+        pub listings: Arc<Listings>;
+        /// The publisher alone writes it.
+        pub batches: Histogram<BATCH> = sum "data_server_publish_batch_size" "Changes that the publisher made together.";
+        pub syncs: SharedHistogram = sum "data_server_sync_duration_seconds" "Syncs of values, of names and of the journal, under --durability disk.";
+        /// The journal.
+        pub journal: Journal;
+    }
 }
 
-/// The journal of a directory.
-#[derive(Debug, Default)]
-pub struct Journal {
-    /// Bytes that were appended.
-    pub appended: SharedCounter,
-    /// Records that the start has replayed.
-    pub replayed: SharedCounter,
-    /// Writes and syncs of it that failed.
-    pub failures: SharedCounter,
-    /// How long writers waited for a segment.
-    pub waits: SharedHistogram,
-    /// Durations of checkpoints.
-    pub checkpoints: SharedHistogram,
-    settled: AtomicU64,
+counters! {
+    /// The journal of a directory.
+    Journal {
+        pub appended: SharedCounter = sum "data_server_journal_appended_bytes_total" "Bytes appended to the journal.";
+        pub replayed: SharedCounter = sum "data_server_journal_replayed_records_total" "Records replayed at startup.";
+        pub failures: SharedCounter = sum "data_server_journal_failures_total" "Writes and syncs of the journal that failed.";
+        pub checkpoints: SharedHistogram = sum "data_server_journal_checkpoint_duration_seconds" "Checkpoints of the journal.";
+        pub waits: SharedHistogram = sum "data_server_journal_wait_duration_seconds" "How long all writers waited for a free segment of the journal, each time a segment was full.";
+        settled: AtomicU64;
+    }
 }
 
 impl Journal {
@@ -54,15 +49,13 @@ impl Journal {
     }
 }
 
-/// The listings of a directory.
-#[derive(Debug, Default)]
-pub struct Listings {
-    /// Walks of the directory that were begun.
-    pub walks: SharedCounter,
-    /// Keys in the index.
-    pub index_keys: AtomicU64,
-    /// Memory of the index, in bytes.
-    pub index_bytes: AtomicU64,
+counters! {
+    /// The listings of a directory.
+    Listings {
+        pub walks: SharedCounter = sum "data_server_listing_walks_total" "Walks of the directory that were begun for listings.";
+        pub index_keys: AtomicU64 = sum "data_server_listing_index_keys" "Keys in the index of the directory.";
+        pub index_bytes: AtomicU64 = sum "data_server_listing_index_bytes" "Memory of the index of the directory.";
+    }
 }
 
 /// The jobs of a pool of threads.
@@ -100,7 +93,7 @@ impl Jobs {
 
 named! {
     /// The operation of a request to the store.
-    StoreOperation:
+    StoreOperation by "operation":
     /// Reads a value, or a range of it.
     Get = "get",
     /// Asks what is known of a value.
@@ -117,19 +110,15 @@ named! {
     Probe = "probe",
 }
 
-/// The counters of one S3 client. The thread of its reactor alone writes them.
-#[derive(Debug, Default)]
-pub struct S3Counters {
-    /// Durations from a request to the head of its answer.
-    pub time_to_head: Histogram,
-    /// Requests that were sent again.
-    pub retries: Counter,
-    /// Writes and removals whose outcome was not known when they ended.
-    pub unknown: Counter,
-    /// Unknown ones that turned out to have been made.
-    pub resolved: Counter,
-    /// Requests, by [`StoreOperation`] and class of status, as [`STATUSES`] names it.
-    pub requests: [[Counter; STATUSES.len()]; StoreOperation::NAMES.len()],
+counters! {
+    /// The counters of one S3 client. The thread of its reactor alone writes them.
+    S3Counters {
+        pub requests: [[Counter; CLASSES]; StoreOperation::COUNT] = sum "data_server_store_requests_total" "Requests to the store that have ended; status none: there was no response." by StoreOperation::LABEL, STATUS;
+        pub time_to_head: Histogram = each "data_server_store_time_to_head_seconds" "Time from a request to the store to the head of its response.";
+        pub retries: Counter = sum "data_server_store_retries_total" "Requests to the store that were sent again.";
+        pub unknown: Counter = sum "data_server_store_unknown_total" "Writes and removals whose outcome was not known when they ended.";
+        pub resolved: Counter = sum "data_server_store_resolved_total" "Writes and removals of unknown outcome that turned out to have been made.";
+    }
 }
 
 impl S3Counters {
@@ -167,7 +156,7 @@ mod tests {
         assert_eq!(requests(StoreOperation::Put, 4), 1);
         assert_eq!(requests(StoreOperation::Put, 0), 1);
         assert_eq!(requests(StoreOperation::Probe, 5), 1);
-        let found = StoreOperation::NAMES[StoreOperation::Probe as usize];
+        let found = StoreOperation::LABEL.1[StoreOperation::Probe as usize];
         assert_eq!(found, "probe");
     }
 }

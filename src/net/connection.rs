@@ -81,7 +81,7 @@ enum Protocol {
 }
 
 /// Waits for the first bytes, and finds the protocol: the handshake of TLS agreed on it, or a client in the clear
-/// begins with its preface. `None` when no bytes come.
+/// begins with its preface. `None` when no bytes come, unless the server ends a connection of HTTP/2.
 async fn protocol(
     context: &mut ConnectionContext<'_>,
     received: &mut BytesMut,
@@ -90,7 +90,10 @@ async fn protocol(
         tls.borrow_mut().uncounted = Some(Arc::clone(&context.reactor.counters));
     }
     if !rest(context, received).await? {
-        return Ok(None);
+        let is_ended = context.is_finishing() || context.exchange.connection().is_late();
+        let tls = context.socket.tls().filter(|_| is_ended);
+        let is_http2 = tls.is_some_and(|tls| tls.borrow().has_agreed_on(HTTP2));
+        return Ok(is_http2.then_some(Protocol::Http2));
     }
     let is_http2 = match context.socket.tls() {
         Some(tls) => {

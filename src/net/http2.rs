@@ -30,6 +30,7 @@ use super::connections::LINGER;
 use super::ending::poll_sent;
 use super::reactor::{ConnectionContext, ConnectionError, Cut};
 use super::socket_reader::SocketReader;
+use super::socket_writer::Follows;
 use crate::http::{
     Ends, Exchange, MAX_HEAD, Panicked, Phase, RequestBody, Responding, Stream, StreamBody,
     catch_panic, content_length,
@@ -62,17 +63,30 @@ const REFUSED_FOR: Duration = Duration::from_secs(30);
 /// The most of one response that waits for the socket, in bytes: a piece that is sent and one that is read.
 const MOST_QUEUED: usize = 128 << 10;
 
+/// Empty SETTINGS, and a GOAWAY by which no request was read (RFC 9113, sections 3.4 and 6.8).
+const NONE_READ: &[u8] = b"\0\0\0\x04\0\0\0\0\0\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0";
+
 /// A request, and the way to answer it.
 type Asked = (Request<RecvStream>, SendResponse<Bytes>);
 
 /// The wait for a place that is shared.
 type Waiting = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>>>>;
 
-/// Serves requests, of which the first bytes were `received`, until the connection ends.
+/// Serves requests, of which the first bytes were `received`, until the connection ends. A client that has sent none
+/// when it ends learns that it may send all its requests again.
 pub(super) async fn serve(
     context: &ConnectionContext<'_>,
     received: BytesMut,
 ) -> Result<(), ConnectionError> {
+    if received.is_empty() {
+        let mut left = NONE_READ;
+        return poll_fn(|cx| {
+            context.begin_turn(cx)?;
+            let polled = (context.socket).poll_send_whole(cx, &mut left, Follows::Nothing);
+            polled.map_err(ConnectionError::from)
+        })
+        .await;
+    }
     let reader = SocketReader::raw(&context.socket, received);
     let output = Rc::new(Output::new(&context.socket));
     let connection = handshake(context, FrameIo::new(reader, &output)).await?;

@@ -129,7 +129,7 @@ impl Reactor {
     /// Counts and logs that `client` was over a limit.
     pub(super) fn exceeds(&self, limit: TimeLimit, client: Client) {
         self.counters.time_limits[limit as usize].add(1);
-        let option = TimeLimit::NAMES[limit as usize];
+        let option = TimeLimit::LABEL.1[limit as usize];
         let message = "a client was too slow";
         if let Some(left_out) = self.service.shared.throttle.pass(message) {
             tracing::info!(peer = %client.peer, limit = option, left_out, "{message}");

@@ -135,9 +135,9 @@ impl TlsSession {
         })
     }
 
-    /// True when both sides have agreed on this protocol (RFC 7301). Known once the handshake is over.
+    /// True once the handshake is over and both sides have agreed on this protocol (RFC 7301).
     pub(super) fn has_agreed_on(&self, protocol: &[u8]) -> bool {
-        self.connection.alpn_protocol() == Some(protocol)
+        !self.connection.is_handshaking() && self.connection.alpn_protocol() == Some(protocol)
     }
 
     /// The version that both sides have agreed on.

@@ -171,7 +171,7 @@ impl S3 {
     }
 
     /// The counters of each of its clients.
-    pub fn counters(&self) -> impl Iterator<Item = &S3Counters> {
+    pub fn counters(&self) -> impl Iterator<Item = &S3Counters> + Clone {
         self.gateways.iter().map(|it| &it.client.counters)
     }
 

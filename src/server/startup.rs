@@ -39,7 +39,7 @@ pub enum StartError {
         /// The cause.
         source: io::Error,
     },
-    /// Who may do what is not known.
+    /// The access file cannot be used.
     #[error("--access: {0}")]
     Access(#[from] BadAccess),
     /// The journal is damaged: what `data-server journal check` says.

@@ -143,7 +143,7 @@ impl BlockingPool {
         let waiter = self.0.skips_unwanted.then(Arc::<()>::default);
         let waits = waiter.as_ref().map(Arc::downgrade);
         let running = self.submit(move || match waits {
-            Some(waiter) if waiter.strong_count() == 0 => Err(failed("nobody waits for it")),
+            Some(waiter) if waiter.strong_count() == 0 => Err(failed("no request waits for it")),
             _ => job(),
         });
         async move {

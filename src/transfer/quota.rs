@@ -132,7 +132,7 @@ impl Staged {
         self.change(uploader, |of| of.bytes = resized(of.bytes));
     }
 
-    /// Changes what a client has, who is forgotten with the last of it.
+    /// Changes what a client holds, and forgets a client that holds nothing.
     fn change(&mut self, uploader: Option<&Uploader>, change: impl FnOnce(&mut OfOne)) {
         let Some(uploader) = uploader else { return };
         let of = self.of.entry(uploader.clone()).or_default();
@@ -291,7 +291,10 @@ mod tests {
         first.shrink(100);
         second.grow(500).unwrap();
         drop((first, second, other));
-        assert!(quota.staged.lock().of.is_empty(), "nobody is remembered");
+        assert!(
+            quota.staged.lock().of.is_empty(),
+            "an uploader is remembered"
+        );
 
         let begin = |name: &str| Reservation::of_unfinished(&quota, Uploader(name.into()));
         let ann = [begin("ann").unwrap(), begin("ann").unwrap()];

@@ -3,7 +3,6 @@
 //! The pages show the state of the server, and change nothing. No page reads a value, and no key has the path of a
 //! page.
 
-mod exposition;
 mod health;
 mod metrics;
 
@@ -26,7 +25,7 @@ use crate::http::verb::{Performing, Verb};
 use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters, process_start};
 use crate::store::Store;
 
-pub use exposition::MetricsFormat;
+pub use crate::metrics::MetricsFormat;
 
 /// The paths of the pages.
 const INDEX: &str = "/-/healthz /-/ready /-/metrics";

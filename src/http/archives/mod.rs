@@ -18,12 +18,12 @@ use hyper::header::{
     HeaderValue,
 };
 
+use crate::http::fields::end;
 use crate::http::head::query::{BAD_QUERY, Parameters, QueryFields};
 use crate::http::head::syntax::{encoded, put};
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::digest_fields::are_announced;
-use crate::http::values::fields::end;
 use crate::store::{BadKey, Digests, Key, Page, WriteCondition};
 
 /// A format of archives.

@@ -1,8 +1,8 @@
 //! A connection, as its requests, its protocol and the time limits share it: how it is to end, and what its client has
 //! proved.
 //!
-//! What is asked of it are levels, which only grow: those whom they concern read them whenever they have their turn,
-//! and nobody takes them away.
+//! What is asked of it are levels, which only grow. Reading a level leaves it in place: each of its readers looks at it
+//! whenever it has its turn.
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -210,12 +210,12 @@ impl Exchange {
         self.phase.get() == Phase::Watching || self.is_abandonable()
     }
 
-    /// True while a response is being made that no client needs who has gone.
+    /// True while a response is being made that is of no use once its client has gone.
     fn is_abandonable(&self) -> bool {
         self.phase.get() == Phase::Serving && self.record.is_abandonable()
     }
 
-    /// Notes that the client has closed its side, and may have gone.
+    /// Records that the client has closed its side, and may have gone.
     pub fn half_close(&self) {
         self.client.set(self.client.get().max(Presence::HalfClosed));
     }

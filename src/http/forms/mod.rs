@@ -17,11 +17,11 @@ use hyper::http::request::Parts;
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
 
+use crate::http::fields::end;
+use crate::http::fields::media;
 use crate::http::head::syntax::{has_bad_escape, is_token};
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::digest_fields::{REPR_DIGEST, are_announced};
-use crate::http::values::fields::end;
-use crate::http::values::media;
 use crate::store::{
     BadKey, DELETE_AFTER, DELETE_AT, Digests, Key, MAX_LEN, Preconditions, Published,
 };

@@ -254,7 +254,7 @@ mod tests {
         Peer::Address(node(text).unwrap())
     }
 
-    /// Whom a proxy at 10.0.0.1 asks for that sends these lines.
+    /// The client of a proxy at 10.0.0.1 that sends these lines.
     fn client(lines: &[(HeaderName, &str)]) -> String {
         let mut headers = HeaderMap::new();
         for (name, value) in lines {

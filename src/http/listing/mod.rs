@@ -1,11 +1,13 @@
 //! The listing of keys: the page of it that a query names, the address of the next one, its text as JSON or lines, and
 //! the headers of the answers. Pure; [`perform`] parses a request and asks the store.
 
+pub mod index;
 pub mod perform;
+pub mod site;
 
-use crate::http::refusal::Refusal;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use hyper::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, LINK, VARY,
 };
@@ -15,8 +17,10 @@ use serde::Serialize;
 use crate::http::head::accept::media_type;
 use crate::http::head::query::{BAD_QUERY, Parameters, QueryFields};
 use crate::http::head::syntax::put;
+use crate::http::refusal::Refusal;
+use crate::http::refusal::common::PRECONDITION;
 use crate::http::service_config::ServiceConfig;
-use crate::store::{ListedValue, Listing, Page, Preconditions, Prefixes};
+use crate::store::{Current, ListedValue, Listing, Page, Preconditions, Prefixes, Verdict};
 
 /// The number of keys on a page, unless a program says it.
 const DEFAULT_LIMIT: usize = 1_000;
@@ -278,6 +282,34 @@ pub fn json(page: &Page, listing: &Listing) -> Vec<u8> {
     let mut json = serde_json::to_vec(&page).unwrap_or_default();
     json.push(b'\n');
     json
+}
+
+/// The entity tag of what has this digest.
+pub fn tag(digest: &[u8]) -> String {
+    format!("\"{}\"", BASE64_URL_SAFE_NO_PAD.encode(&digest[..12]))
+}
+
+/// True where the client has the page of this entity tag already. The page has no date: fields with one are ignored
+/// (RFC 9110, sections 13.1.3 and 13.1.4).
+pub fn is_known(preconditions: Option<&Preconditions>, etag: &str) -> Result<bool, Refusal> {
+    let Some(preconditions) = preconditions else {
+        return Ok(false);
+    };
+    let of_tags = Preconditions {
+        modified_since: None,
+        unmodified_since: None,
+        ..preconditions.clone()
+    };
+    let current = Current {
+        etag,
+        variant: None,
+        modified: SystemTime::UNIX_EPOCH,
+    };
+    match of_tags.for_read(Some(current)) {
+        Verdict::Failed => Err(PRECONDITION),
+        Verdict::NotModified(_) => Ok(true),
+        Verdict::Proceed => Ok(false),
+    }
 }
 
 /// An index of links loads nothing and runs nothing: a key that became markup would do nothing.

@@ -19,13 +19,13 @@ use crate::http::head::accept::takes_gzip;
 use crate::http::head::query::{Parameters, QueryFields};
 use crate::http::head::syntax::{depth, encoded, put, up};
 use crate::http::listing::{
-    ListFormat, ListTarget, PARAMETERS, Query, UiRequest, describe, json, text,
+    ListFormat, ListTarget, PARAMETERS, Query, UiRequest, describe, index::index, is_known, json,
+    tag, text,
 };
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::Kind;
 use crate::http::request::{RequestContext, Service};
 use crate::http::response::{Reply, empty, plain};
-use crate::http::ui::frame::tag;
 use crate::http::ui::{self, PageRights};
 use crate::http::values::conditional::preconditions;
 use crate::http::values::get::GetOptions;
@@ -192,13 +192,13 @@ async fn list(service: &Service, mut target: ListTarget) -> Result<Reply, Refusa
         let text = match format {
             ListFormat::Json => json(&target.page, listing),
             ListFormat::Text => text(listing),
-            ListFormat::Html => ui::index(&target, listing),
+            ListFormat::Html => index(&target, listing),
         };
         let etag = tag(&Sha256::digest(&text));
         (text, etag)
     };
     let (text, etag) = written(store, listing, false, render).await?;
-    let is_known = ui::is_known(preconditions.as_ref(), &etag)?;
+    let is_known = is_known(preconditions.as_ref(), &etag)?;
     let response = if is_known {
         empty(StatusCode::NOT_MODIFIED)
     } else {
@@ -278,7 +278,7 @@ async fn ui_page(request: &RequestContext, asked: UiRequest) -> Result<Reply, Re
         if asked.takes_gzip {
             document = document.compressed();
         }
-        let is_known = ui::is_known(asked.preconditions.as_ref(), &document.etag);
+        let is_known = is_known(asked.preconditions.as_ref(), &document.etag);
         (document, is_known)
     };
     let (document, is_known) = written(&service.store, listing, takes_long, render).await?;

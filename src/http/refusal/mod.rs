@@ -144,7 +144,7 @@ impl Refusal {
         }
     }
 
-    /// True where the request may have changed something, and nobody knows.
+    /// True where the request may have changed something, and the server does not know whether it did.
     pub fn leaves_doubt(&self) -> bool {
         self.kind.has(Flag::OfUnknownResult) || matches!(self.cause(), Some(Error::Unsynced(_)))
     }

@@ -17,8 +17,8 @@ use crate::http::body::response::Body;
 use crate::http::head::syntax::{encoded, put, up};
 use crate::http::refusal::kind::Flag;
 use crate::http::refusal::{Done, Refusal, Work};
+use crate::http::response::markup::Text;
 use crate::http::response::{TEXT, close, empty, unstored, with};
-use crate::http::ui::frame::Text;
 use crate::store::Key;
 
 /// A problem of RFC 9457; docs/http.md lists the names.

@@ -28,6 +28,7 @@ use crate::http::head::path::{FORMS, WATCH, check_depth, folder, key};
 use crate::http::head::query::QueryFields;
 use crate::http::head::syntax::depth;
 use crate::http::listing::perform::session;
+use crate::http::listing::site::get_below;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{
     BAD_KEY, NO_SUCH_PATH, READ_ONLY, ROOT, no_method, no_page_method, too_large,
@@ -39,7 +40,6 @@ use crate::http::service::changes::Delete;
 use crate::http::service::operation::{Operation, OptionsRequest, Target};
 use crate::http::service_config::{Routes, ServiceConfig};
 use crate::http::share::{self, ShareRequest};
-use crate::http::sites::perform::get_below;
 use crate::http::ui;
 use crate::http::uploads::perform::{CreateUpload, UseUpload};
 use crate::http::uploads::{UploadCreation, UploadRequest, upload};

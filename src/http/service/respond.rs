@@ -13,6 +13,7 @@ use hyper::{Response, StatusCode};
 
 use crate::http::body::request::Received;
 use crate::http::body::response::Body;
+use crate::http::fields::mark_private;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::TOO_LARGE;
 use crate::http::refusal::failures::NAME_TAKEN;
@@ -23,7 +24,6 @@ use crate::http::response::{Reply, empty};
 use crate::http::service::operation::{OptionsRequest, Target};
 use crate::http::service_config::ServiceConfig;
 use crate::http::uploads;
-use crate::http::values::fields::mark_private;
 use crate::http::verb::{Performing, Verb};
 
 /// The response to a request, by what came of it.

@@ -1,8 +1,8 @@
 //! The signing of links to share, by the link key of the client's subject.
 //!
 //! Promises that a link is for no more than its client may do at this moment, and lasts no longer than its link key
-//! allows and its client's subject counts. One who has only a link gets none: a link is no credential of a POST. No
-//! secret leaves the policy.
+//! allows and its client's subject counts. A link signs no further link: it is no credential of a POST. No secret
+//! leaves the policy.
 
 use std::future::ready;
 use std::time::{Duration, SystemTime};

@@ -1,23 +1,23 @@
 //! The frame of the page: one document with its style and scripts, and slots for the parts that differ from page to
-//! page; the text of clients in markup; and the rights of the client, for the scripts.
+//! page; and the rights of the client, for the scripts.
 //!
 //! Pure. The files in `ui/` are put into one document, so that nothing else has to be reachable for it. Its
 //! Content-Security-Policy lets exactly these scripts and this style act, by their digests: a key or an error that
-//! became markup would do nothing. Promises that no key opens a tag, ends an attribute, or turns the direction of the
-//! text around it, and that the rights name no prefix at which the client may list nothing.
+//! became markup would do nothing. Promises that the rights name no prefix at which the client may list nothing.
 
 use std::fmt::{self, Display, Write as _};
 use std::io::Write as _;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD, Engine as _};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::access::{Right, Subject};
+use crate::http::listing::tag;
 use crate::store::{GZIP, Prefixes, coded_tag};
 
 const HTML: &str = include_str!("index.html");
@@ -146,11 +146,6 @@ impl Frame {
     }
 }
 
-/// The entity tag of what has this digest.
-pub fn tag(digest: &[u8]) -> String {
-    format!("\"{}\"", BASE64_URL_SAFE_NO_PAD.encode(&digest[..12]))
-}
-
 /// `html` with each file in place of the link to it.
 fn with_files(html: &str) -> String {
     let mut html = html.to_owned();
@@ -172,59 +167,6 @@ fn sources(texts: &[(&str, &str)]) -> String {
         let _ = write!(sources, " 'sha256-{digest}'"); // writing to a String cannot fail
         sources
     })
-}
-
-/// Text between tags or in an attribute with quotes.
-pub struct Text<'a>(pub &'a str);
-
-impl Display for Text<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in self.0.chars() {
-            match c {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                _ if is_hidden(c) => write!(f, "\\u{{{:x}}}", u32::from(c))?,
-                _ => f.write_char(c)?,
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The value of an attribute with quotes, exactly as it is. Holds no CR, which a parser takes for LF.
-pub struct Attribute<'a>(pub &'a str);
-
-impl Display for Attribute<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in self.0.chars() {
-            match c {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '"' => f.write_str("&quot;")?,
-                _ => f.write_char(c)?,
-            }
-        }
-        Ok(())
-    }
-}
-
-/// True for a character without a form of its own, or that turns the direction of text; `shown` of `common.js` has the
-/// same list.
-fn is_hidden(c: char) -> bool {
-    matches!(
-        c,
-        '\0'..='\u{1f}'
-            | '\u{7f}'..='\u{9f}'
-            | '\u{ad}'
-            | '\u{61c}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{2069}'
-            | '\u{feff}'
-    )
 }
 
 /// A number of bytes for people: at least three digits where there are that many, and a prefix of 1024.
@@ -331,7 +273,6 @@ impl PageRights {
 mod tests {
     use crate::access::Grant;
     use crate::http::ui::frame::*;
-    use proptest::prelude::*;
 
     fn slots() -> Slots {
         let names: Vec<_> = FRAME.pieces.iter().map(|(_, name)| *name).collect();
@@ -370,39 +311,6 @@ mod tests {
     }
 
     #[test]
-    fn text_is_escaped_and_what_hides_is_shown() {
-        for (text, markup) in [
-            ("a b/c", "a b/c"),
-            ("<a href=\"x\">", "&lt;a href=&quot;x&quot;&gt;"),
-            ("&amp; 'x'", "&amp;amp; &#39;x&#39;"),
-            ("\u{202e}gpj.exe", "\\u{202e}gpj.exe"),
-            ("a\r\nb\u{85}", "a\\u{d}\\u{a}b\\u{85}"),
-            ("\u{e9}\u{1f980}", "\u{e9}\u{1f980}"),
-        ] {
-            assert_eq!(Text(text).to_string(), markup);
-        }
-    }
-
-    /// Else a name would look different once the scripts run.
-    #[test]
-    fn the_scripts_show_the_same_as_escapes() {
-        let scripts = include_str!("common.js");
-        let class = scripts.split_once("const hidden = /[").unwrap().1;
-        let class = class.split_once("]/g").unwrap().0;
-        let mut units = class.split("\\u").skip(1);
-        let code = |unit: &str| u32::from_str_radix(unit, 16).unwrap();
-        let mut expected = Vec::new();
-        while let Some(unit) = units.next() {
-            match unit.strip_suffix('-') {
-                Some(first) => expected.extend(code(first)..=code(units.next().unwrap())),
-                None => expected.push(code(unit)),
-            }
-        }
-        let hidden = (0..=0xffff).filter(|&c| char::from_u32(c).is_some_and(is_hidden));
-        assert_eq!(hidden.collect::<Vec<_>>(), expected);
-    }
-
-    #[test]
     fn sizes_have_three_digits_at_least() {
         for (bytes, text) in [
             (0, "0 B"),
@@ -416,15 +324,6 @@ mod tests {
             (u64::MAX, "16.0 EiB"),
         ] {
             assert_eq!(Size(bytes).to_string(), text);
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn no_text_is_markup_or_control(text in any::<String>()) {
-            let markup = Text(&text).to_string();
-            prop_assert!(!markup.contains(['<', '>', '"', '\'']));
-            prop_assert!(!markup.chars().any(|c| c.is_control() || is_hidden(c)));
         }
     }
 

@@ -3,7 +3,7 @@
 "use strict";
 
 const Rights = (() => {
-  /** What the keys begin with that each right holds for; and where there are rules, `name`: who asks, "" if nobody. */
+  /** The prefixes of keys that each right holds for; and where there are rules, `name`: the subject, "" without one. */
   const prefixes = JSON.parse($("keys-view").dataset.rights);
 
   /** Whether a right holds for `key`. */

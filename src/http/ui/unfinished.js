@@ -44,7 +44,7 @@ const Unfinished = (() => {
     put(others);
   }
 
-  /** Those that nobody sends now. */
+  /** The unfinished uploads that no page sends now. */
   const waiting = () => Object.entries(all()).filter(([, { at }]) => Date.now() - at > SIGN).map(([id, record]) => ({ ...record, id }));
 
   /** This page sends nothing more. */

@@ -17,6 +17,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use sfv::{BareItem, Item, Parser};
 
+use crate::http::fields::end;
 use crate::http::head::names::UPLOAD_COMPLETE;
 use crate::http::head::syntax::{depth, only, put};
 use crate::http::refusal::Refusal;
@@ -25,7 +26,6 @@ use crate::http::refusal::kind::Kind;
 use crate::http::service_config::{ServiceConfig, UploadLimits};
 use crate::http::uploads::state::{UPLOADS, UploadState};
 use crate::http::values::digest_fields::{DIGEST, REPR_DIGEST, of_part};
-use crate::http::values::fields::end;
 use crate::store::{Digests, Field, UploadId};
 
 const UPLOAD_OFFSET: HeaderName = HeaderName::from_static("upload-offset");

@@ -1,12 +1,9 @@
-//! Values: what GET, HEAD, PUT, DELETE, MOVE and COPY ask of one, the rules of its fields, and what is answered.
+//! Values: what GET, HEAD, PUT, DELETE, MOVE and COPY ask of one, and what is answered.
 
 pub mod conditional;
 pub mod content_names;
 pub mod digest_fields;
-pub mod field_names;
-pub mod fields;
 pub mod get;
-pub mod media;
 pub mod moves;
 pub mod other_store;
 pub mod put;

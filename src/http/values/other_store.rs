@@ -13,11 +13,11 @@ use hyper::StatusCode;
 use hyper::header::HeaderMap;
 use hyper::http::request::Parts;
 
+use crate::http::fields::media::has_prefix;
+use crate::http::fields::names::is_of;
 use crate::http::head::names::{AuthorizationFields, STORES, is_of_store};
 use crate::http::head::query::QueryFields;
 use crate::http::values::digest_fields::{AMZ_CHECKSUM, is_checksum, is_known_checksum};
-use crate::http::values::field_names::is_of;
-use crate::http::values::media::has_prefix;
 
 /// Parameters that make something else of a request that changes a value, in any case.
 const OPERATIONS: [&str; 10] = [

@@ -14,6 +14,8 @@ use crate::access::{Existing, Right};
 use crate::http::auth::credentials::{AuthMethod, Principal};
 use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
+use crate::http::fields::media;
+use crate::http::fields::{AWS_CHUNKED, StoredFields};
 use crate::http::head::path::check_depth;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::too_large;
@@ -23,8 +25,6 @@ use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::content_names::named_sha256;
 use crate::http::values::digest_fields::{AMZ_CONTENT_SHA256, are_announced};
-use crate::http::values::fields::{AWS_CHUNKED, StoredFields};
-use crate::http::values::media;
 use crate::metrics::ReactorCounters;
 use crate::store::{
     Attributes, Digests, Key, Preconditions, Published, Upload, UploadHead, Wanted, WriteCondition,

@@ -20,14 +20,14 @@ use hyper::header::{
 use crate::http::body::Content;
 use crate::http::body::response::Body;
 use crate::http::body::sources::Encoded;
+use crate::http::fields::StoredFields;
+use crate::http::fields::media;
 use crate::http::head::range::{MAX_PARTS, Multipart, content_range, multipart_type};
 use crate::http::head::syntax::put;
 use crate::http::response::{Reply, empty, plain};
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::Selection;
 use crate::http::values::digest_fields::REPR_DIGEST;
-use crate::http::values::fields::StoredFields;
-use crate::http::values::media;
 use crate::store::{Current, Found, GZIP, Key, Published, Validators, coded_tag};
 
 /// A stored page must not act as this origin, nor have its reader's browser ask other servers: it is of no origin, runs
@@ -218,7 +218,7 @@ impl RepresentedValue {
         })
     }
 
-    /// Tells caches that the address has more than this value: a listing, for those who prefer one by `Accept`.
+    /// Tells caches that the address has more than this value: a listing, for clients that prefer one by `Accept`.
     pub fn vary_by_accept(&mut self) {
         let mut own = self.representation().clone();
         let names = own.headers.get(VARY).and_then(|names| names.to_str().ok());

@@ -132,8 +132,8 @@ struct Json<'a> {
 }
 
 impl Event {
-    /// What a subscriber is told of `change` who may know the keys that `knows`: of a move both ends, or the one that
-    /// it knows.
+    /// The event of `change` for a subscriber that may see the keys for which `knows` is true: of a move both ends, or
+    /// the end that it may see.
     fn change(change: &Change, knows: impl Fn(&str) -> bool) -> Option<Self> {
         let from = change.from.as_ref().map(|from| from.as_str());
         let from = from.filter(|from| knows(from));

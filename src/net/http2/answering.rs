@@ -268,8 +268,8 @@ impl Answering {
         self.output.queue(bytes);
     }
 
-    /// How much of `wanted` bytes the client and the socket take now, not 0. A stream waits for its client where that
-    /// has given it no window; who holds up the socket is a matter of the connection.
+    /// How much of `wanted` bytes the client and the socket take now, not 0. A stream waits for its client where it has
+    /// no window left; waits for the socket count for the connection.
     fn poll_room(
         &self,
         sending: &mut SendStream<Bytes>,

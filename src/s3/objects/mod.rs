@@ -39,7 +39,7 @@ impl Gateway {
         }
         let client = &self.client;
         let look = Call::object(Method::HEAD, &client.place, key)?;
-        // Who knows the version has looked.
+        // A caller with a version has asked for it before.
         if only.is_none() && client.read(&look).await?.is_none() {
             return Ok(false);
         }

@@ -119,7 +119,7 @@ impl Connection for CountedStream {
 
 impl Read for CountedStream {
     /// Reads also what the driver has not reported yet. hyper reads before it sends: so no request goes out on a
-    /// connection that the store has closed, after which nobody could tell whether a change was made.
+    /// connection that the store has closed, after which it would be unknown whether a change was made.
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

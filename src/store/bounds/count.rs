@@ -11,7 +11,7 @@ use super::ledger::{State, Sums, scopes};
 use super::names::Folder;
 use super::rule::Bound;
 use super::uses::{Uses, hash};
-use super::value::{Known, Value, since_1970};
+use super::value::{Known, Value, nanos, since_1970};
 use crate::store::clock;
 use crate::store::directory_fd::{Blocking, ValuesDir};
 use crate::value::{Key, Meta};
@@ -88,12 +88,14 @@ impl Account {
     }
 
     /// When the file of `stat` was used last, as far as that tells. Programs read files too, and each read sets a
-    /// file's time of access: so that counts only where nothing else is known.
+    /// file's time of access: so that counts only where nothing else is known. What is known already is no new use: after
+    /// a crash, versions are ahead of the time.
     fn used(&self, key: &str, before: Option<Known>, stat: &Stat) -> i64 {
-        let written = Meta::of(stat).version.nanos() / 1_000_000;
-        let written = i64::try_from(written).unwrap_or(i64::MIN);
+        let version = nanos(Meta::of(stat).version);
+        let written = version / 1_000_000;
         let remembered = self.state.lock().remembered.get(hash(key));
         let used = match before {
+            Some(known) if known.version == version => return i64::MIN,
             Some(_) => written,
             None => remembered.map_or_else(|| written.max(accessed(stat)), |it| written.max(it)),
         };
@@ -365,5 +367,17 @@ mod tests {
             }
         }
         assert_eq!(chosen(&account, "", 1 << 20), ["k/1", "k/2", "k/3"]);
+    }
+    #[test]
+    fn a_look_is_no_use_of_a_value_whose_version_is_ahead_of_the_time() {
+        let account = account("");
+        let place = tempfile::tempdir().unwrap();
+        let mut stat = rustix::fs::stat(place.path()).unwrap();
+        // As after a crash.
+        stat.st_mtime += 10;
+        let known = Known::new(&stat, None, None);
+        assert_eq!(account.used("k", Some(known), &stat), i64::MIN);
+        stat.st_mtime += 1;
+        assert_ne!(account.used("k", Some(known), &stat), i64::MIN);
     }
 }

@@ -221,6 +221,35 @@ fn the_table_of_metrics_names_what_is_scraped() {
     assert_eq!(column.len(), there.len(), "{column:?} and {there:?}");
 }
 
+/// The pages name all metrics that the source declares, those of a store and of rights among them, and no other.
+#[test]
+fn the_pages_name_every_declared_metric() {
+    let source = [
+        sources_below(&path("src/metrics")),
+        text("src/http/admin/metrics.rs"),
+    ]
+    .concat();
+    let declared = between(&source, "\"data_server_", '"').map(str::to_owned);
+    let of_process = between(&source, "\"process_", '"').map(|name| format!("process_{name}"));
+    let declared: BTreeSet<String> = declared.chain(of_process).collect();
+    let mut named = BTreeSet::new();
+    for page in ["docs/observability.md", "docs/access.md", "docs/s3.md"] {
+        let text = text(page);
+        let (_, section) = text.split_once("\n## Metrics\n").expect("a section");
+        let section = section.split("\n## ").next().expect("its text");
+        let rows = section.lines().filter_map(|line| {
+            let (head, _) = line.strip_prefix("- ")?.split_once(": ")?;
+            Some(format!("| {head} |"))
+        });
+        let rows = rows.collect::<Vec<_>>().join("\n");
+        let rows = if rows.is_empty() { section } else { &rows };
+        named.extend(first_column(rows));
+    }
+    assert!(declared.len() > 60, "{declared:?}");
+    let differ: Vec<_> = declared.symmetric_difference(&named).collect();
+    assert!(differ.is_empty(), "on one side only: {differ:?}");
+}
+
 #[test]
 fn the_table_of_errors_names_what_the_source_answers() {
     let page = text("docs/http.md");

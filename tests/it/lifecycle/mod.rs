@@ -8,6 +8,7 @@ mod drain;
 mod handover;
 mod health;
 mod kernel;
+mod late_http2;
 mod listeners;
 mod manual;
 mod options;

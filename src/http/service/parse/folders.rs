@@ -9,12 +9,12 @@ use crate::http::archives::{
 use crate::http::folders::{CopyFolder, MakeFolder, MoveFolder, RemoveFolder};
 use crate::http::head::path::{check_depth, folder};
 use crate::http::listing::perform::list_request;
+use crate::http::listing::site::index_or;
 use crate::http::listing::{self, ListFormat, ListTarget, Query};
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{FOLDER_PRECONDITION, NO_SUCH_PATH, READ_ONLY};
 use crate::http::refusal::kind::{Flag, Kind};
 use crate::http::service::operation::Operation;
-use crate::http::sites::perform::index_or;
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::moves::Relocating;
 use crate::http::values::moves::request::{OF_FOLDER, is_deep, relocation};

@@ -155,8 +155,8 @@ fn is_name(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use crate::http::fields::media::*;
     use crate::http::head::syntax::is_token;
-    use crate::http::values::media::*;
     use proptest::prelude::*;
 
     #[test]

@@ -53,7 +53,7 @@ impl Verb for SiteRequest {
 
     fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
         match &mut self.otherwise {
-            // To one who may read the index, the listing is permitted where there is none.
+            // A client that may read the index may have the listing, which stands in where there is no index.
             Otherwise::Listing(listing) if !client.may_read(self.key.as_str()) => {
                 listing.permit(client)
             }

@@ -4,12 +4,15 @@
 //! Pure. Four fields are always kept, and others where an operator names them. Kept fields are text, a line `name:
 //! value` for each, so that an operator can read and set them. The text may have been set by hand, so what is read back
 //! goes through the checks of what arrives with a PUT, and a line that fails them counts as absent. The media type is
-//! kept beside them, by rules of its own ([`media`](super::media)).
+//! kept beside them, by rules of its own ([`media`]).
 //!
 //! Cache-Control is `no-cache` unless the operator or the value says otherwise, and `private` for an authenticated
 //! client. Without the field a cache may guess how long a value stays fresh (RFC 9111, section 4.2.2), and then serves
 //! the old one after a replacement; with `no-cache` it keeps the value, and revalidates it before each use: a 304 costs
 //! little.
+
+pub mod media;
+pub mod names;
 
 use std::fmt::Display;
 
@@ -22,9 +25,9 @@ use hyper::header::{
 };
 
 use crate::access::Subject;
+use crate::http::fields::media::has_suffix;
+use crate::http::fields::names::refused;
 use crate::http::head::syntax::{append_field, has_member, is_parameter, is_token, split};
-use crate::http::values::field_names::refused;
-use crate::http::values::media::has_suffix;
 use crate::store::{DELETE_AFTER, DELETE_AT, MAX_FIELDS, end_after, kept_value, now, parse_end};
 
 /// A field that is kept.
@@ -350,7 +353,7 @@ pub fn mark_private(headers: &mut HeaderMap, subject: Option<&Subject>, is_value
 
 #[cfg(test)]
 mod tests {
-    use crate::http::values::fields::*;
+    use crate::http::fields::*;
     use proptest::prelude::*;
 
     fn decode(text: impl AsRef<[u8]>) -> StoredFields {

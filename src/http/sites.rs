@@ -1,9 +1,7 @@
 //! Sites: below the prefixes of `[[site]]` a folder is opened as its index, stored pages may run scripts, and a value
 //! goes out compressed where a sibling holds it so.
 //!
-//! Pure: which site a key is in. [`perform`] answers what is asked of one.
-
-pub mod perform;
+//! Pure: which site a key is in.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
