@@ -9,25 +9,18 @@
 //! number. One descriptor is open, while a folder is read. Names that no key can be, and what is neither a regular file
 //! nor a directory, are passed over.
 //!
-//! A name that is there from the beginning of the reading of its folder to the end is met, also where it is replaced
-//! meanwhile. On btrfs a name that is replaced moves behind all others, and an open folder ends where it ended when it
-//! was opened. So a folder that has changed is read on from there, until nothing has changed since, or
-//! [`MOST_ENDS`] times. A value that is replaced meanwhile may be met twice, but for the order of keys. What comes or
-//! goes meanwhile may be met or not.
+//! Names that come, go or are replaced while their folder is read are met as a [`Reading`] has them. A value may so be
+//! met twice, but for the order of keys.
 
-use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{FileType, RawDir, RawDirEntry, SeekFrom, fstat, seek};
+use rustix::fs::{FileType, RawDirEntry};
 use rustix::io::Errno;
 
 use super::folder::{is_absent, leave_out, open};
-use crate::store::directory_fd::{ValuesDir, stat};
-use crate::store::value_file::FileStamp;
+use super::reading::{Reading, kind_of};
+use crate::store::directory_fd::ValuesDir;
 use crate::value::{Error, Key, may_have_keys};
-
-/// Bytes that are read at once: some thousand names, while which the kernel keeps the directory from being changed.
-const READ: usize = 32 << 10;
 
 /// Memory for the names that a walk remembers of each folder that it is in, in bytes.
 pub const LEAST: usize = 64 << 10;
@@ -37,10 +30,6 @@ pub const SPARE: usize = 8 << 20;
 
 /// Memory that a name takes beside its bytes.
 const NAME_OVERHEAD: usize = 48;
-
-/// How often a folder is read on whose names change meanwhile: each time takes some microseconds, and what was changed
-/// in the time before.
-const MOST_ENDS: usize = 64;
 
 /// The order of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -109,30 +98,6 @@ struct Names {
     from: Option<Box<str>>,
     /// Names from this one on are read only after the next ones.
     until: Option<Box<str>>,
-}
-
-/// The reading of an open folder.
-#[derive(Debug)]
-struct Reading {
-    folder: OwnedFd,
-    /// The folder before the names were read that are read now.
-    stamp: FileStamp,
-    /// Any change since then changes the stamp: some file systems tell no two changes in a tick of the clock apart.
-    is_exact: bool,
-    last: Last,
-    /// Where the last name was when the reading ended the last time.
-    end: Option<u64>,
-    /// The times that it has ended.
-    ends: usize,
-}
-
-/// The last name that was read.
-#[derive(Debug, Default)]
-struct Last {
-    name: Vec<u8>,
-    /// Its place in the folder, and that of the next.
-    at: u64,
-    next: u64,
 }
 
 /// Why the reading of a folder ended.
@@ -258,7 +223,7 @@ impl Level {
         let path = folder_of(&self.path).to_owned();
         let mut reading = match self.reading.take() {
             Some(reading) => reading,
-            None => match Reading::of(dir, &path) {
+            None => match open(dir, &path).and_then(Reading::of) {
                 Ok(reading) => {
                     self.names.begin(spare);
                     if is_first {
@@ -277,31 +242,16 @@ impl Level {
             },
         };
         visit(Met::Pause)?;
-        let mut buf = vec![MaybeUninit::uninit(); READ];
-        let mut entries = RawDir::new(&reading.folder, &mut buf);
-        let is_end = loop {
-            match entries.next() {
-                None => break Ok(true),
-                Some(Err(Errno::INTR)) => continue,
-                // It was removed meanwhile.
-                Some(Err(Errno::NOENT)) if !path.is_empty() => break Ok(true),
-                Some(Err(errno)) => break Err(errno),
-                Some(Ok(entry)) if reading.last.is_followed_by(&entry) => {
-                    let folder = &reading.folder;
-                    self.meet(dir, folder, &entry, order, is_first, &mut visit)?;
-                }
-                Some(Ok(_)) => {}
-            }
-            if entries.is_buffer_empty() {
-                break Ok(false);
-            }
-        };
-        match is_end.and_then(|is_end| Ok(!is_end || reading.goes_on()?)) {
+        let is_left = reading
+            .read(|folder, entry| self.meet(dir, folder, entry, order, is_first, &mut visit))?;
+        match is_left {
             Ok(true) => {
                 self.reading = Some(reading);
                 return Ok(());
             }
             Ok(false) => dir.unserved.can_be_read(&path),
+            // It was removed meanwhile.
+            Err(Errno::NOENT) if !path.is_empty() => {}
             Err(errno) => {
                 let why = leave_out(dir, &path, "list", errno)?;
                 if is_first {
@@ -330,7 +280,7 @@ impl Level {
             return Ok(());
         };
         let item = |end| [&**path, name, end].concat();
-        match kind_of(folder, name, entry.file_type()) {
+        match kind_of(folder, entry, name) {
             Ok(FileType::RegularFile) if order == Order::Keys && names.takes(name) => {
                 names.add(name);
             }
@@ -362,65 +312,9 @@ impl Level {
     }
 }
 
-impl Reading {
-    fn of(dir: &ValuesDir, path: &str) -> Result<Self, Errno> {
-        let folder = open(dir, path)?;
-        let stamp = FileStamp::of(&fstat(&folder)?);
-        Ok(Self {
-            folder,
-            stamp,
-            is_exact: stamp.is_quiescent(),
-            last: Last::default(),
-            end: None,
-            ends: 0,
-        })
-    }
-
-    /// True if the folder has changed while it was read, at the end of which more names may be read now. The end itself
-    /// is no place in a folder of btrfs, so it is read from its last name on.
-    fn goes_on(&mut self) -> Result<bool, Errno> {
-        let (stamp, at) = (FileStamp::of(&fstat(&self.folder)?), self.last.at);
-        let is_same = stamp == self.stamp && (self.is_exact || self.end == Some(at));
-        if is_same || self.ends == MOST_ENDS {
-            return Ok(false);
-        }
-        (self.stamp, self.is_exact) = (stamp, stamp.is_quiescent());
-        (self.end, self.ends) = (Some(at), self.ends + 1);
-        self.last.next = seek(&self.folder, SeekFrom::Start(at))?;
-        Ok(true)
-    }
-}
-
-impl Last {
-    /// Takes the next name; false if it is the last one again.
-    fn is_followed_by(&mut self, entry: &RawDirEntry<'_>) -> bool {
-        let name = entry.file_name().to_bytes();
-        (self.at, self.next) = (self.next, entry.next_entry_cookie());
-        let is_other = *name != *self.name;
-        if is_other {
-            self.name.clear();
-            self.name.extend_from_slice(name);
-        }
-        is_other
-    }
-}
-
 /// The path of a folder without the `/` behind it.
 fn folder_of(path: &str) -> &str {
     path.strip_suffix('/').unwrap_or_default()
-}
-
-/// The type of `name`, also on file systems that do not report it with the name.
-fn kind_of(folder: &OwnedFd, name: &str, told: FileType) -> Result<FileType, Errno> {
-    if told != FileType::Unknown {
-        return Ok(told);
-    }
-    match stat(folder, name) {
-        Ok(stat) => Ok(FileType::from_raw_mode(stat.st_mode)),
-        // It was removed meanwhile.
-        Err(Errno::NOENT) => Ok(FileType::Unknown),
-        Err(errno) => Err(errno),
-    }
 }
 
 impl Names {
