@@ -28,7 +28,7 @@ use crate::http::values::moves::{KEPT, OTHER_RULES, TAKEN};
 use crate::http::values::siblings::value_of;
 use crate::http::verb::{BodyUse, Verb};
 use crate::store::{
-    Error, Key, ListedValue, Preconditions, Purpose, StagingQuota, Stays, ValuesBelow,
+    Error, Key, ListedValue, Order, Preconditions, Purpose, StagingQuota, Stays, ValuesBelow,
     WriteCondition,
 };
 
@@ -182,7 +182,7 @@ impl Verb for MoveFolder {
         if to.len() > from.len() || to.split('/').count() > from.split('/').count() {
             let check =
                 |key: &str| check_depth(&asked.to(key)?, service.config.limits.max_key_depth);
-            let mut below = ValuesBelow::of(&asked.from);
+            let mut below = ValuesBelow::of(&asked.from, Order::AsRead);
             while let Some(found) = store.next_values(reactor, &mut below).await? {
                 let mut values = found.values.iter();
                 values.try_for_each(|(key, _)| check(key.as_str()))?;
@@ -234,7 +234,7 @@ impl Verb for CopyFolder {
         request.guard.exchange.record.end_with_client();
         let (asked, service) = (self.0, &*request.service);
         let (store, reactor) = (&service.store, service.reactor);
-        let mut below = ValuesBelow::of(&asked.from);
+        let mut below = ValuesBelow::of(&asked.from, Order::AsRead);
         let mut values = 0;
         let mut plan = store.plan_copies();
         while let Some(found) = store.next_values(reactor, &mut below).await? {
@@ -257,7 +257,7 @@ impl Verb for CopyFolder {
         if let Some(plan) = plan
             && plan.check().await?
         {
-            let mut below = ValuesBelow::of(&asked.from);
+            let mut below = ValuesBelow::of(&asked.from, Order::Keys);
             while let Some(found) = store.next_values(reactor, &mut below).await? {
                 plan.spare(found.values.iter().map(|(key, _)| key));
             }
@@ -296,7 +296,7 @@ async fn copy_all(
         config,
         ..
     } = &*request.service;
-    let (mut below, mut met) = (ValuesBelow::of(&asked.from), 0);
+    let (mut below, mut met) = (ValuesBelow::of(&asked.from, Order::Keys), 0);
     while let Some(found) = store.next_values(*reactor, &mut below).await? {
         for (name, why) in found.unreadable {
             made.stays.add(name, why.to_string());
