@@ -50,7 +50,7 @@ use crate::http::watch::{Session, Subscribers, subscribe};
 use crate::log::Throttle;
 use crate::store::{Found, Store};
 
-pub use answer::Answer;
+pub use answer::ServiceResult;
 
 /// The most memory for the directories of zips while they are made, in bytes.
 const MAX_DIRECTORIES: usize = 64 << 20;
@@ -103,7 +103,7 @@ pub struct Dispatcher {
 }
 
 /// The response to a request, or the work on it.
-pub type Responding = Either<Ready<Answer>, Pin<Box<dyn Future<Output = Answer>>>>;
+pub type Responding = Either<Ready<ServiceResult>, Pin<Box<dyn Future<Output = ServiceResult>>>>;
 
 /// A response that is known.
 pub fn known(response: Response<Body>) -> Responding {

@@ -40,7 +40,7 @@ const STALE: &str =
 
 /// A page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Page {
+pub enum AdminPage {
     /// `/` of a listener without values: the paths of the pages.
     Index,
     /// `/-/healthz`: the process is alive.
@@ -51,7 +51,7 @@ pub enum Page {
     Metrics,
 }
 
-impl Page {
+impl AdminPage {
     /// True where it needs no right: monitors of a server have no secret.
     pub fn is_open(self, routes: Routes) -> bool {
         self != Self::Metrics || routes == Routes::Pages
@@ -69,12 +69,12 @@ impl Page {
 }
 
 /// The page that `path` names on a listener with these `routes`.
-pub fn page(path: &str, routes: Routes) -> Option<Page> {
+pub fn page(path: &str, routes: Routes) -> Option<AdminPage> {
     if routes == Routes::Pages && path == "/" {
-        return Some(Page::Index);
+        return Some(AdminPage::Index);
     }
-    let page = Page::named(path.strip_prefix(PAGES)?)?;
-    let is_elsewhere = routes == Routes::Values && page == Page::Metrics;
+    let page = AdminPage::named(path.strip_prefix(PAGES)?)?;
+    let is_elsewhere = routes == Routes::Values && page == AdminPage::Metrics;
     (!is_elsewhere).then_some(page)
 }
 
@@ -82,7 +82,7 @@ pub fn page(path: &str, routes: Routes) -> Option<Page> {
 pub struct PageRequest {
     /// None where it is only asked what the request needs.
     pub admin: Option<Arc<Admin>>,
-    pub page: Page,
+    pub page: AdminPage,
     pub format: MetricsFormat,
 }
 
@@ -111,7 +111,7 @@ pub fn page_request(asked: &RequestHead<'_>, admin: Option<&Arc<Admin>>) -> Pars
 impl Verb for PageRequest {
     fn needs(&self) -> Vec<Need<'_>> {
         match self.page {
-            Page::Metrics => vec![Need::any(Right::Metrics, "")],
+            AdminPage::Metrics => vec![Need::any(Right::Metrics, "")],
             _ => Vec::new(),
         }
     }
@@ -163,11 +163,11 @@ impl Admin {
     }
 
     /// The text of `page`, in the format that the client prefers.
-    pub async fn answer(&self, page: Page, format: MetricsFormat) -> PageText {
+    pub async fn answer(&self, page: AdminPage, format: MetricsFormat) -> PageText {
         match page {
-            Page::Index => PageText::line(true, INDEX),
-            Page::Health => PageText::line(true, "alive"),
-            Page::Ready => {
+            AdminPage::Index => PageText::line(true, INDEX),
+            AdminPage::Health => PageText::line(true, "alive"),
+            AdminPage::Ready => {
                 let readiness = self.readiness(false).await;
                 let is_ready = readiness.is_ok();
                 let mut text = readiness.unwrap_or_else(|why| format!("not ready: {why}"));
@@ -176,7 +176,7 @@ impl Admin {
                 }
                 PageText::line(is_ready, &text)
             }
-            Page::Metrics => {
+            AdminPage::Metrics => {
                 let is_ready = self.readiness(true).await.is_ok();
                 PageText {
                     is_good: true,

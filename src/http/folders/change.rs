@@ -21,7 +21,7 @@ use crate::http::values::content_names::are_alike;
 use crate::http::values::moves::FolderMove;
 use crate::http::values::moves::{KEPT, OTHER_RULES, TAKEN};
 use crate::http::verb::{BodyUse, Verb};
-use crate::store::{Error, Key, Stays, ValuesBelow};
+use crate::store::{Error, Key, Order, Stays, ValuesBelow};
 
 const NEEDS_DEPTH: &Kind = &Kind::new(StatusCode::CONFLICT, "needs-depth");
 
@@ -151,7 +151,7 @@ impl Verb for MoveFolder {
         if to.len() > from.len() || to.split('/').count() > from.split('/').count() {
             let check =
                 |key: &str| check_depth(&asked.to(key)?, service.config.limits.max_key_depth);
-            let mut below = ValuesBelow::of(&asked.from);
+            let mut below = ValuesBelow::of(&asked.from, Order::AsRead);
             while let Some(found) = store.next_values(reactor, &mut below).await? {
                 let mut values = found.values.iter();
                 values.try_for_each(|(key, _)| check(key.as_str()))?;

@@ -20,7 +20,8 @@ use crate::http::values::moves::{FolderMove, MoveRequest};
 use crate::http::values::siblings::value_of;
 use crate::http::verb::{BodyUse, Verb};
 use crate::store::{
-    Key, ListedValue, Preconditions, Purpose, StagingQuota, Stays, ValuesBelow, WriteCondition,
+    Key, ListedValue, Order, Preconditions, Purpose, StagingQuota, Stays, ValuesBelow,
+    WriteCondition,
 };
 
 /// Values that are copied at once: few, so that they leave disk threads to others.
@@ -70,7 +71,7 @@ impl Verb for CopyFolder {
         request.guard.exchange.record.end_with_client();
         let (asked, service) = (self.0, &*request.service);
         let (store, reactor) = (&service.store, service.reactor);
-        let mut below = ValuesBelow::of(&asked.from);
+        let mut below = ValuesBelow::of(&asked.from, Order::AsRead);
         let mut values = 0;
         let mut plan = store.plan_copies();
         while let Some(found) = store.next_values(reactor, &mut below).await? {
@@ -93,7 +94,7 @@ impl Verb for CopyFolder {
         if let Some(plan) = plan
             && plan.check().await?
         {
-            let mut below = ValuesBelow::of(&asked.from);
+            let mut below = ValuesBelow::of(&asked.from, Order::Keys);
             while let Some(found) = store.next_values(reactor, &mut below).await? {
                 plan.spare(found.values.iter().map(|(key, _)| key));
             }
@@ -132,7 +133,7 @@ async fn copy_all(
         config,
         ..
     } = &*request.service;
-    let (mut below, mut met) = (ValuesBelow::of(&asked.from), 0);
+    let (mut below, mut met) = (ValuesBelow::of(&asked.from, Order::Keys), 0);
     while let Some(found) = store.next_values(*reactor, &mut below).await? {
         for (name, why) in found.unreadable {
             made.stays.add(name, why.to_string());

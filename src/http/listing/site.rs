@@ -11,7 +11,7 @@ use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::head::accept::codings;
 use crate::http::head::syntax::depth;
-use crate::http::listing::perform::{address, folder_of, list_request, opens_folder, redirect};
+use crate::http::listing::perform::{address, folder_of, opens_folder, redirect};
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::NO_SUCH_KEY;
 use crate::http::request::RequestContext;
@@ -21,7 +21,7 @@ use crate::http::service_config::ServiceConfig;
 use crate::http::values::get::GetOptions;
 use crate::http::values::get::{GetOutcome, get};
 use crate::http::values::siblings::CODINGS;
-use crate::http::verb::{Parsed, Verb, parsed};
+use crate::http::verb::{Parsed, Verb};
 use crate::store::{Key, Purpose};
 
 /// A GET of a site.
@@ -112,29 +112,26 @@ impl Verb for SiteRequest {
     }
 }
 
-/// The GET of a site: of a value, of a folder by its name, or of the index of a folder that is not asked for its listing.
+/// The GET of a value of a site, or of a folder by its name.
 pub fn site(asked: &RequestHead<'_>) -> Parsed {
-    let RequestHead {
-        head,
-        query,
-        config,
-        ..
-    } = asked;
-    if config.sites.is_empty() || !asked.reads() {
+    if asked.config.sites.is_empty() || !asked.reads() || asked.folder()?.is_some() {
         return Ok(None);
     }
-    let Some(folder) = asked.folder()? else {
-        let found = below(asked, &asked.key()?);
-        return Ok(found.map(|found| Box::new(found) as _));
-    };
-    let index = config.sites.of(&folder);
+    let found = below(asked, &asked.key()?);
+    Ok(found.map(|found| Box::new(found) as _))
+}
+
+/// The verb of a GET of `folder`: its index, if it is in a site and not asked for its `listing`.
+pub fn index_or(listing: Box<dyn Verb>, asked: &RequestHead<'_>, folder: &str) -> Box<dyn Verb> {
+    let (head, config) = (asked.head, asked.config);
+    let index = config.sites.of(folder);
     let index = index.and_then(|site| Key::new(format!("{folder}{}", site.index)).ok());
-    let Some(key) = index.filter(|_| opens_folder(head, query)) else {
-        return Ok(None);
-    };
-    match list_request(head, query, folder)? {
-        Ok(listing) => parsed(of_key(head, key, Otherwise::Listing(listing), config)),
-        Err(redirect) => parsed(redirect),
+    match index {
+        Some(key) if opens_folder(head, &asked.query) => {
+            let otherwise = Otherwise::Listing(listing);
+            Box::new(of_key(head, key, otherwise, config))
+        }
+        _ => listing,
     }
 }
 

@@ -25,14 +25,13 @@ use crate::http::response::problem::ErrorForm;
 use crate::http::service::changes;
 use crate::http::service::operation::{Operation, methods};
 use crate::http::service_config::Routes;
-use crate::http::ui;
 use crate::http::values::content_names::named_sha256;
 use crate::http::values::get::GetOptions;
 use crate::http::values::other_store;
 use crate::http::values::put::put_of;
 use crate::http::verb::{OptionsRequest, Parsed, Row, parsed};
 use crate::http::watch::request::WatchRequest;
-use crate::http::{archives, folders, forms, listing, share, uploads};
+use crate::http::{archives, folders, forms, listing, share, ui, uploads};
 use crate::store::Digests;
 
 pub mod explained;
@@ -43,11 +42,11 @@ const ROWS: &[Row] = &[
     uploads::request::resource,
     // Before uploads: with the fields of one, the value would be replaced.
     share::sign::link,
-    listing::perform::session,
+    ui::perform::session,
     archives::packing,
     archives::unpacking,
     listing::site::site,
-    listing::perform::listing,
+    ui::perform::listing,
     uploads::request::creation,
     folders::removal,
     folders::extension,
