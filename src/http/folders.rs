@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 
+use async_trait::async_trait;
 use futures_util::future::join_all;
 use hyper::StatusCode;
 use serde::Serialize;
@@ -18,14 +19,14 @@ use crate::http::refusal::common::NO_SUCH_FOLDER;
 use crate::http::refusal::kind::Kind;
 use crate::http::refusal::{Done, Refusal, Work};
 use crate::http::request::{RequestContext, Service};
-use crate::http::response::{JSON, Reply, empty, unstored};
+use crate::http::response::{JSON, Outcome, Reply, empty, unstored};
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::content_names::are_alike;
 use crate::http::values::moves::perform::relocate;
 use crate::http::values::moves::{FolderMove, MoveRequest};
 use crate::http::values::moves::{KEPT, OTHER_RULES, TAKEN};
 use crate::http::values::siblings::value_of;
-use crate::http::verb::{BodyUse, Performing, Verb};
+use crate::http::verb::{BodyUse, Verb};
 use crate::store::{
     Error, Key, ListedValue, Preconditions, Purpose, StagingQuota, Stays, ValuesBelow,
     WriteCondition,
@@ -77,6 +78,7 @@ pub struct MoveFolder(pub FolderMove);
 /// Copies each value below a folder.
 pub struct CopyFolder(pub FolderMove);
 
+#[async_trait(?Send)]
 impl Verb for MakeFolder {
     fn changes(&self) -> bool {
         true
@@ -91,15 +93,13 @@ impl Verb for MakeFolder {
         vec![Need::below(Right::Create, self.0.as_str())]
     }
 
-    fn perform<'r>(
-        self: Box<Self>,
-        request: &'r RequestContext,
-        _body: &'r mut Received<'_>,
-    ) -> Performing<'r> {
-        Box::pin(make_folder(&request.service, self.0))
+    async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
+        request.service.store.make_folder(self.0).await?;
+        Ok(Reply::from(empty(StatusCode::CREATED)).changed())
     }
 }
 
+#[async_trait(?Send)]
 impl Verb for RemoveFolder {
     fn changes(&self) -> bool {
         self.is_deep
@@ -113,16 +113,43 @@ impl Verb for RemoveFolder {
         Need::removal(self.folder.as_str()).into()
     }
 
-    fn perform<'r>(
-        self: Box<Self>,
-        request: &'r RequestContext,
-        _body: &'r mut Received<'_>,
-    ) -> Performing<'r> {
+    /// If it is not deep, it only says how much is below the folder. It ends with the rights of the client.
+    async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
+        let Self { folder, is_deep } = *self;
         request.guard.exchange.record.end_with_client();
-        Box::pin(remove_folder(request, self.folder, self.is_deep))
+        let Service { store, reactor, .. } = &*request.service;
+        let refused = Cell::new(None);
+        let may_go_on = || {
+            let permit = |client: &Principal| client.meet_all(Need::removal(folder.as_str()));
+            let permitted = request.permitted_now(permit);
+            permitted.map_err(|why| refused.set(Some(why))).is_ok()
+        };
+        let removed = store.remove_folder(*reactor, folder.clone(), is_deep, may_go_on);
+        let mut removed = Box::new(removed.await?.ok_or(NO_SUCH_FOLDER)?);
+        let failure = removed.failure.take().map(Refusal::from);
+        match failure.or_else(|| refused.take()) {
+            Some(why) => {
+                let mut done = Done::of(Work::Removal);
+                done.values = Some(removed.removed);
+                if removed.removed + removed.folders > 0 {
+                    done.events.push(AuditEvent::Changed(None));
+                }
+                Err(why.after(done))
+            }
+            None if !is_deep => Err(NEEDS_DEPTH.because(format!(
+                "this removes the folder and the {} values below it: repeat it with Depth: infinity",
+                removed.met
+            ))),
+            None => {
+                let reply = report(&removed, &removed.stays);
+                let is_change = removed.removed + removed.folders > 0;
+                Ok(if is_change { reply.changed() } else { reply })
+            }
+        }
     }
 }
 
+#[async_trait(?Send)]
 impl Verb for MoveFolder {
     fn changes(&self) -> bool {
         true
@@ -141,15 +168,48 @@ impl Verb for MoveFolder {
         needs
     }
 
-    fn perform<'r>(
-        self: Box<Self>,
-        request: &'r RequestContext,
-        _body: &'r mut Received<'_>,
-    ) -> Performing<'r> {
-        Box::pin(move_folder(&request.service, self.0))
+    /// Refuses where a key below the folder would be none there, or other rules would hold for it.
+    async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
+        let (asked, service) = (self.0, &*request.service);
+        let (store, reactor) = (&service.store, service.reactor);
+        let has_same_bounds = store.may_move_folder(&asked.from, &asked.to)?;
+        if !has_same_bounds || !are_alike([&asked.from, &asked.to], &service.config) {
+            return Err(OTHER_RULES.because(
+                "not the same bounds, or rules of names, hold for the two folders: move the values one by one, or COPY the folder and DELETE it",
+            ));
+        }
+        let [from, to] = [&asked.from, &asked.to].map(Key::as_str);
+        if to.len() > from.len() || to.split('/').count() > from.split('/').count() {
+            let check =
+                |key: &str| check_depth(&asked.to(key)?, service.config.limits.max_key_depth);
+            let mut below = ValuesBelow::of(&asked.from);
+            while let Some(found) = store.next_values(reactor, &mut below).await? {
+                let mut values = found.values.iter();
+                values.try_for_each(|(key, _)| check(key.as_str()))?;
+                // As MKCOL has it, there has to be a key below each folder.
+                let mut folders = found.folders.iter();
+                folders.try_for_each(|folder| check(&format!("{folder}/k")))?;
+            }
+        }
+        match store.move_folder(asked.from, asked.to.clone()).await {
+            Err(Error::NameTaken(what)) => {
+                let kind = if asked.overwrites { TAKEN } else { KEPT };
+                Err(kind.because(format!(
+                    "{what} has the name of the destination: the move of a folder neither replaces nor merges"
+                )))
+            }
+            moved => {
+                moved?;
+                let destination = AuditEvent::Changed(Some(path_of(&asked.to) + "/"));
+                Ok(Reply::from(empty(StatusCode::CREATED))
+                    .changed()
+                    .told(destination))
+            }
+        }
     }
 }
 
+#[async_trait(?Send)]
 impl Verb for CopyFolder {
     fn changes(&self) -> bool {
         true
@@ -168,148 +228,58 @@ impl Verb for CopyFolder {
         Some("COPY")
     }
 
-    fn perform<'r>(
-        self: Box<Self>,
-        request: &'r RequestContext,
-        _body: &'r mut Received<'_>,
-    ) -> Performing<'r> {
+    /// Copies some values at a time, after a look at the rights to all and at their names. A failure ends it; a value
+    /// that is refused alone is told, and so is a folder that the server may not read.
+    async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
         request.guard.exchange.record.end_with_client();
-        Box::pin(copy_folder(request, self.0))
-    }
-}
-
-/// Makes `folder`.
-async fn make_folder(service: &Service, folder: Key<'static>) -> Result<Reply, Refusal> {
-    service.store.make_folder(folder).await?;
-    Ok(Reply::from(empty(StatusCode::CREATED)).changed())
-}
-
-/// Removes `folder` with all that is below it, if it `is_deep`; else it only says how much that is. It ends with the
-/// rights of the client.
-async fn remove_folder(
-    request: &RequestContext,
-    folder: Key<'static>,
-    is_deep: bool,
-) -> Result<Reply, Refusal> {
-    let Service { store, reactor, .. } = &*request.service;
-    let refused = Cell::new(None);
-    let may_go_on = || {
-        let permit = |client: &Principal| client.meet_all(Need::removal(folder.as_str()));
-        let permitted = request.permitted_now(permit);
-        permitted.map_err(|why| refused.set(Some(why))).is_ok()
-    };
-    let removed = store.remove_folder(*reactor, folder.clone(), is_deep, may_go_on);
-    let mut removed = Box::new(removed.await?.ok_or(NO_SUCH_FOLDER)?);
-    let failure = removed.failure.take().map(Refusal::from);
-    match failure.or_else(|| refused.take()) {
-        Some(why) => {
-            let mut done = Done::of(Work::Removal);
-            done.values = Some(removed.removed);
-            if removed.removed + removed.folders > 0 {
-                done.events.push(AuditEvent::Changed(None));
-            }
-            Err(why.after(done))
-        }
-        None if !is_deep => Err(NEEDS_DEPTH.because(format!(
-            "this removes the folder and the {} values below it: repeat it with Depth: infinity",
-            removed.met
-        ))),
-        None => {
-            let reply = report(&removed, &removed.stays);
-            let is_change = removed.removed + removed.folders > 0;
-            Ok(if is_change { reply.changed() } else { reply })
-        }
-    }
-}
-
-/// Gives the folder its other name, unless a key below it would be none there, or other rules would hold for it.
-async fn move_folder(service: &Service, asked: FolderMove) -> Result<Reply, Refusal> {
-    let (store, reactor) = (&service.store, service.reactor);
-    let has_same_bounds = store.may_move_folder(&asked.from, &asked.to)?;
-    if !has_same_bounds || !are_alike([&asked.from, &asked.to], &service.config) {
-        return Err(OTHER_RULES.because(
-            "not the same bounds, or rules of names, hold for the two folders: move the values one by one, or COPY the folder and DELETE it",
-        ));
-    }
-    let [from, to] = [&asked.from, &asked.to].map(Key::as_str);
-    if to.len() > from.len() || to.split('/').count() > from.split('/').count() {
-        let check = |key: &str| check_depth(&asked.to(key)?, service.config.limits.max_key_depth);
+        let (asked, service) = (self.0, &*request.service);
+        let (store, reactor) = (&service.store, service.reactor);
         let mut below = ValuesBelow::of(&asked.from);
+        let mut values = 0;
+        let mut plan = store.plan_copies();
         while let Some(found) = store.next_values(reactor, &mut below).await? {
-            let mut values = found.values.iter();
-            values.try_for_each(|(key, _)| check(key.as_str()))?;
-            // As MKCOL has it, there has to be a key below each folder.
-            let mut folders = found.folders.iter();
-            folders.try_for_each(|folder| check(&format!("{folder}/k")))?;
-        }
-    }
-    match store.move_folder(asked.from, asked.to.clone()).await {
-        Err(Error::NameTaken(what)) => {
-            let kind = if asked.overwrites { TAKEN } else { KEPT };
-            Err(kind.because(format!(
-                "{what} has the name of the destination: the move of a folder neither replaces nor merges"
-            )))
-        }
-        moved => {
-            moved?;
-            let destination = AuditEvent::Changed(Some(path_of(&asked.to) + "/"));
-            Ok(Reply::from(empty(StatusCode::CREATED))
-                .changed()
-                .told(destination))
-        }
-    }
-}
-
-/// Copies the values below the folder, some at a time, after a look at the rights to all and at their names. A failure
-/// ends it; a value that is refused alone is told, and so is a folder that the server may not read.
-async fn copy_folder(request: &RequestContext, asked: FolderMove) -> Result<Reply, Refusal> {
-    let service = &*request.service;
-    let (store, reactor) = (&service.store, service.reactor);
-    let mut below = ValuesBelow::of(&asked.from);
-    let mut values = 0;
-    let mut plan = store.plan_copies();
-    while let Some(found) = store.next_values(reactor, &mut below).await? {
-        values += found.values.len() as u64;
-        for (key, value) in &found.values {
-            let copy = copy_of(request.principal(), &service.config, &asked, key)?;
-            let is_taken = value.len <= service.config.limits.max_body;
-            if let Some(plan) = plan.as_mut().filter(|_| is_taken) {
-                let preconditions = copy.options.preconditions.as_ref();
-                let only_new =
-                    preconditions.and_then(Preconditions::exact) == Some(WriteCondition::Create);
-                plan.add(key, &copy.to, value.len, only_new).await?;
+            values += found.values.len() as u64;
+            for (key, value) in &found.values {
+                let copy = copy_of(request.principal(), &service.config, &asked, key)?;
+                let is_taken = value.len <= service.config.limits.max_body;
+                if let Some(plan) = plan.as_mut().filter(|_| is_taken) {
+                    let preconditions = copy.options.preconditions.as_ref();
+                    let only_new = preconditions.and_then(Preconditions::exact)
+                        == Some(WriteCondition::Create);
+                    plan.add(key, &copy.to, value.len, only_new).await?;
+                }
             }
         }
-    }
-    if values == 0 && !store.has_folder(&asked.from).await? {
-        return Err(NO_SUCH_FOLDER);
-    }
-    store.check_folder(&asked.to).await?;
-    if let Some(plan) = plan
-        && plan.check().await?
-    {
-        let mut below = ValuesBelow::of(&asked.from);
-        while let Some(found) = store.next_values(reactor, &mut below).await? {
-            plan.spare(found.values.iter().map(|(key, _)| key));
+        if values == 0 && !store.has_folder(&asked.from).await? {
+            return Err(NO_SUCH_FOLDER);
         }
-    }
-    let (mut made, mut first) = (CopiedFolder::default(), Vec::new());
-    let met = match copy_all(request, &asked, &mut made, &mut first).await {
-        Ok(met) => met,
-        Err(why) => {
-            return Err(why.after(Done {
-                values: Some(made.copied),
-                keys: first,
-                ..Done::of(Work::Copy)
-            }));
+        store.check_folder(&asked.to).await?;
+        if let Some(plan) = plan
+            && plan.check().await?
+        {
+            let mut below = ValuesBelow::of(&asked.from);
+            while let Some(found) = store.next_values(reactor, &mut below).await? {
+                plan.spare(found.values.iter().map(|(key, _)| key));
+            }
         }
-    };
-    // What was there at first, and not when it had its turn.
-    if let Some(gone @ 1..) = values.checked_sub(met) {
-        let name = format!("{}/", asked.from);
-        made.stays.add(name, format!("{GONE}: {gone}"));
+        let (mut made, mut first) = (CopiedFolder::default(), Vec::new());
+        let met = match copy_all(request, &asked, &mut made, &mut first).await {
+            Ok(met) => met,
+            Err(why) => {
+                return Err(why.after(Done {
+                    values: Some(made.copied),
+                    keys: first,
+                    ..Done::of(Work::Copy)
+                }));
+            }
+        };
+        // What was there at first, and not when it had its turn.
+        if let Some(gone @ 1..) = values.checked_sub(met) {
+            let name = format!("{}/", asked.from);
+            made.stays.add(name, format!("{GONE}: {gone}"));
+        }
+        Ok(report(&made, &made.stays))
     }
-    Ok(report(&made, &made.stays))
 }
 
 /// Copies the values below the folder, and notes in `made` what came of it, and in `first` the keys of the first

@@ -3,17 +3,14 @@
 //!
 //! Knows no feature.
 
-use std::pin::Pin;
+use async_trait::async_trait;
 
 use crate::http::auth::credentials::Principal;
 use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::refusal::Refusal;
 use crate::http::request::RequestContext;
-use crate::http::response::Reply;
-
-/// The performing of a verb, until its reply is known.
-pub type Performing<'r> = Pin<Box<dyn Future<Output = Result<Reply, Refusal>> + 'r>>;
+use crate::http::response::Outcome;
 
 /// The use of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +26,7 @@ pub enum BodyUse {
 }
 
 /// An operation of a feature.
+#[async_trait(?Send)]
 pub trait Verb {
     /// True where it changes the store, or gives up an upload.
     fn changes(&self) -> bool {
@@ -54,9 +52,6 @@ pub trait Verb {
         client.meet_all(self.needs())
     }
 
-    fn perform<'r>(
-        self: Box<Self>,
-        request: &'r RequestContext,
-        body: &'r mut Received<'_>,
-    ) -> Performing<'r>;
+    async fn perform(self: Box<Self>, request: &RequestContext, body: &mut Received<'_>)
+    -> Outcome;
 }

@@ -9,6 +9,7 @@ mod metrics;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use async_trait::async_trait;
 use hyper::StatusCode;
 
 use crate::access::Access;
@@ -19,9 +20,9 @@ use crate::http::body::request::Received;
 use crate::http::head::path::PAGES;
 use crate::http::refusal::common::NO_SUCH_PATH;
 use crate::http::request::RequestContext;
-use crate::http::response::{Reply, TEXT, unstored};
+use crate::http::response::{Outcome, Reply, TEXT, unstored};
 use crate::http::service_config::Routes;
-use crate::http::verb::{Performing, Verb};
+use crate::http::verb::Verb;
 use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters, process_start};
 use crate::store::Store;
 
@@ -82,6 +83,7 @@ pub struct PageRequest {
     pub format: MetricsFormat,
 }
 
+#[async_trait(?Send)]
 impl Verb for PageRequest {
     fn needs(&self) -> Vec<Need<'_>> {
         match self.page {
@@ -90,15 +92,9 @@ impl Verb for PageRequest {
         }
     }
 
-    fn perform<'r>(
-        self: Box<Self>,
-        _request: &'r RequestContext,
-        _body: &'r mut Received<'_>,
-    ) -> Performing<'r> {
-        Box::pin(async move {
-            let admin = self.admin.ok_or(NO_SUCH_PATH)?;
-            Ok(admin.answer(self.page, self.format).await.into())
-        })
+    async fn perform(self: Box<Self>, _: &RequestContext, _: &mut Received<'_>) -> Outcome {
+        let admin = self.admin.ok_or(NO_SUCH_PATH)?;
+        Ok(admin.answer(self.page, self.format).await.into())
     }
 }
 

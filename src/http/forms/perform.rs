@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::mpsc::{Sender, TryRecvError, channel};
 use std::task::{Context, Poll, Waker};
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::stream::poll_fn;
@@ -27,9 +28,9 @@ use crate::http::head::path::path_of;
 use crate::http::head::syntax::{encoded, put};
 use crate::http::refusal::{Done, Refusal, Work};
 use crate::http::request::RequestContext;
-use crate::http::response::{JSON, Reply, empty, unstored};
+use crate::http::response::{JSON, Outcome, Reply, empty, unstored};
 use crate::http::values::put::{PutOptions, receive_part};
-use crate::http::verb::{BodyUse, Performing, Verb};
+use crate::http::verb::{BodyUse, Verb};
 use crate::store::bounds::Together;
 use crate::store::{Key, Preconditions};
 
@@ -52,6 +53,7 @@ struct FormUpload<'r, 'f, 'b> {
     together: Together,
 }
 
+#[async_trait(?Send)]
 impl Verb for FormRequest {
     fn changes(&self) -> bool {
         true
@@ -65,51 +67,42 @@ impl Verb for FormRequest {
         Some("PUT")
     }
 
-    fn perform<'r>(
+    async fn perform(
         self: Box<Self>,
-        request: &'r RequestContext,
-        body: &'r mut Received<'_>,
-    ) -> Performing<'r> {
-        Box::pin(store_form(request, *self, body))
+        request: &RequestContext,
+        body: &mut Received<'_>,
+    ) -> Outcome {
+        let mut upload = FormUpload {
+            request,
+            form: Form::new(self.boundary, body),
+            preconditions: self.preconditions,
+            state: FormState::default(),
+            file: None,
+            stored: Vec::new(),
+            together: Together::default(),
+        };
+        let received = upload.store_files().await;
+        let (folder, stored) = (upload.state.folder(), &upload.stored);
+        let is_there = |file: &&StoredFile| file.published.is_some();
+        let events = stored.iter().filter(is_there);
+        let events = events.map(|file| AuditEvent::Changed(Some(path_of(&file.key))));
+        if let Err(why) = received {
+            return Err(why.after(Done {
+                at: upload.file.map(|file| file.as_str().to_owned()),
+                events: events.collect(),
+                keys: stored.iter().map(|file| file.key.clone()).collect(),
+                ..Done::of(Work::Form(folder.to_owned()))
+            }));
+        }
+        let reply = if self.wants_page {
+            // Relative to where forms are sent, so that it holds behind a proxy that serves this server below a path.
+            let to = format!("../{}", encoded(folder));
+            Reply::from(empty(StatusCode::SEE_OTHER)).with(|headers| put(headers, LOCATION, to))
+        } else {
+            unstored(StatusCode::OK, JSON, json(stored)).into()
+        };
+        Ok(events.fold(reply, Reply::told))
     }
-}
-
-/// Stores the files of a form.
-async fn store_form(
-    request: &RequestContext,
-    form: FormRequest,
-    body: &mut Received<'_>,
-) -> Result<Reply, Refusal> {
-    let mut upload = FormUpload {
-        request,
-        form: Form::new(form.boundary, body),
-        preconditions: form.preconditions,
-        state: FormState::default(),
-        file: None,
-        stored: Vec::new(),
-        together: Together::default(),
-    };
-    let received = upload.store_files().await;
-    let (folder, stored) = (upload.state.folder(), &upload.stored);
-    let is_there = |file: &&StoredFile| file.published.is_some();
-    let events = stored.iter().filter(is_there);
-    let events = events.map(|file| AuditEvent::Changed(Some(path_of(&file.key))));
-    if let Err(why) = received {
-        return Err(why.after(Done {
-            at: upload.file.map(|file| file.as_str().to_owned()),
-            events: events.collect(),
-            keys: stored.iter().map(|file| file.key.clone()).collect(),
-            ..Done::of(Work::Form(folder.to_owned()))
-        }));
-    }
-    let reply = if form.wants_page {
-        // Relative to where forms are sent, so that it holds behind a proxy that serves this server below a path.
-        let to = format!("../{}", encoded(folder));
-        Reply::from(empty(StatusCode::SEE_OTHER)).with(|headers| put(headers, LOCATION, to))
-    } else {
-        unstored(StatusCode::OK, JSON, json(stored)).into()
-    };
-    Ok(events.fold(reply, Reply::told))
 }
 
 impl FormUpload<'_, '_, '_> {

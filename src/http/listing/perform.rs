@@ -1,10 +1,10 @@
 //! Listings, and the page for browsers that shows one: from a request to its target, and from the store to the text,
 //! which is written where that keeps no reactor busy.
 
-use std::future::ready;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use async_trait::async_trait;
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, CONTENT_ENCODING, HeaderValue, LINK, LOCATION, VARY};
 use hyper::http::request::Parts;
@@ -25,11 +25,11 @@ use crate::http::listing::{
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::Kind;
 use crate::http::request::{RequestContext, Service};
-use crate::http::response::{Reply, empty, plain};
+use crate::http::response::{Outcome, Reply, empty, plain};
 use crate::http::ui::{self, PageRights};
 use crate::http::values::conditional::preconditions;
 use crate::http::values::get::GetOptions;
-use crate::http::verb::{Performing, Verb};
+use crate::http::verb::Verb;
 use crate::store::{Error, Key, Listing, Page, Prefixes, Store};
 
 /// The challenge with which a browser forgets a password: it names a scheme that browsers neither answer nor ask for.
@@ -114,16 +114,14 @@ pub struct Redirect(pub String);
 /// Has the client sign in, and leads it to this address.
 pub struct SignIn(String);
 
+#[async_trait(?Send)]
 impl Verb for Redirect {
-    fn perform<'r>(
-        self: Box<Self>,
-        _request: &'r RequestContext,
-        _body: &'r mut Received<'_>,
-    ) -> Performing<'r> {
-        Box::pin(ready(Ok(redirect(self.0))))
+    async fn perform(self: Box<Self>, _: &RequestContext, _: &mut Received<'_>) -> Outcome {
+        Ok(redirect(self.0))
     }
 }
 
+#[async_trait(?Send)]
 impl Verb for SignIn {
     fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
         // The refusal of an anonymous client asks it to authenticate, whatever the right.
@@ -133,15 +131,12 @@ impl Verb for SignIn {
         Ok(())
     }
 
-    fn perform<'r>(
-        self: Box<Self>,
-        _request: &'r RequestContext,
-        _body: &'r mut Received<'_>,
-    ) -> Performing<'r> {
-        Box::pin(ready(Ok(redirect(self.0))))
+    async fn perform(self: Box<Self>, _: &RequestContext, _: &mut Received<'_>) -> Outcome {
+        Ok(redirect(self.0))
     }
 }
 
+#[async_trait(?Send)]
 impl Verb for ListTarget {
     fn needs(&self) -> Vec<Need<'_>> {
         vec![Need::any(Right::List, &self.page.prefix)]
@@ -153,15 +148,36 @@ impl Verb for ListTarget {
         Ok(())
     }
 
-    fn perform<'r>(
-        self: Box<Self>,
-        request: &'r RequestContext,
-        _body: &'r mut Received<'_>,
-    ) -> Performing<'r> {
-        Box::pin(list(&request.service, *self))
+    /// The page of a listing that `target` names.
+    async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
+        let (mut target, service) = (*self, &*request.service);
+        let page = target.page.clone();
+        let listing = service.store.list(service.reactor, page).await?;
+        let (next, format) = (target.next_link(&listing), target.format);
+        let preconditions = target.preconditions.take();
+        let render = move |listing: &Listing| {
+            let text = match format {
+                ListFormat::Json => json(&target.page, listing),
+                ListFormat::Text => text(listing),
+                ListFormat::Html => index(&target, listing),
+            };
+            let etag = tag(&Sha256::digest(&text));
+            (text, etag)
+        };
+        let (text, etag) = written(&service.store, listing, false, render).await?;
+        let is_known = is_known(preconditions.as_ref(), &etag)?;
+        let response = if is_known {
+            empty(StatusCode::NOT_MODIFIED)
+        } else {
+            plain(StatusCode::OK, Body::bytes(text))
+        };
+        Ok(Reply::from(response).with(|headers| {
+            describe(headers, format, next, etag, &service.config);
+        }))
     }
 }
 
+#[async_trait(?Send)]
 impl Verb for UiRequest {
     fn needs(&self) -> Vec<Need<'_>> {
         vec![Need::any(Right::List, &self.target.page.prefix)]
@@ -173,40 +189,51 @@ impl Verb for UiRequest {
         Ok(())
     }
 
-    fn perform<'r>(
-        self: Box<Self>,
-        request: &'r RequestContext,
-        _body: &'r mut Received<'_>,
-    ) -> Performing<'r> {
-        Box::pin(ui_page(request, *self))
-    }
-}
-
-/// The page of a listing that `target` names.
-async fn list(service: &Service, mut target: ListTarget) -> Result<Reply, Refusal> {
-    let Service { store, reactor, .. } = service;
-    let listing = store.list(*reactor, target.page.clone()).await?;
-    let (next, format) = (target.next_link(&listing), target.format);
-    let preconditions = target.preconditions.take();
-    let render = move |listing: &Listing| {
-        let text = match format {
-            ListFormat::Json => json(&target.page, listing),
-            ListFormat::Text => text(listing),
-            ListFormat::Html => index(&target, listing),
+    /// The page for browsers, as the client may use it.
+    async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
+        let (asked, service) = (*self, &*request.service);
+        let principal = request.principal();
+        let subject = principal.map(|principal| &*principal.subject);
+        let signs_out = principal.is_some_and(|principal| principal.by == AuthMethod::Basic);
+        let mut rights = PageRights::new(subject, service.config.read_only, signs_out);
+        if let Some(principal) = principal {
+            let policy = principal.access.policy();
+            if let Some((keys, lasts)) = policy.shared(&principal.subject, SystemTime::now()) {
+                rights = rights.with_shared(&keys, lasts);
+            }
+        }
+        let page = asked.target.page.clone();
+        let listing = service.store.list(service.reactor, page).await?;
+        let (next, takes_long) = (asked.target.next_link(&listing), asked.takes_gzip);
+        let bounds = service.store.account().map_or_else(String::new, |account| {
+            let mut bounds = account.of_folder(&asked.target.folder);
+            bounds.retain(|(scope, ..)| rights.may_list(scope));
+            ui::bounds(&bounds)
+        });
+        let render = move |listing: &Listing| {
+            let mut document = ui::document(&asked.target, listing, &rights, bounds);
+            if asked.takes_gzip {
+                document = document.compressed();
+            }
+            let is_known = is_known(asked.preconditions.as_ref(), &document.etag);
+            (document, is_known)
         };
-        let etag = tag(&Sha256::digest(&text));
-        (text, etag)
-    };
-    let (text, etag) = written(store, listing, false, render).await?;
-    let is_known = is_known(preconditions.as_ref(), &etag)?;
-    let response = if is_known {
-        empty(StatusCode::NOT_MODIFIED)
-    } else {
-        plain(StatusCode::OK, Body::bytes(text))
-    };
-    Ok(Reply::from(response).with(|headers| {
-        describe(headers, format, next, etag, &service.config);
-    }))
+        let (document, is_known) = written(&service.store, listing, takes_long, render).await?;
+        let response = if is_known? {
+            empty(StatusCode::NOT_MODIFIED)
+        } else {
+            plain(StatusCode::OK, Body::bytes(document.html))
+        };
+        Ok(Reply::from(response).with(|headers| {
+            headers.extend(ui::headers(&document.etag));
+            if document.is_gzip {
+                headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            }
+            if let Some(next) = next {
+                put(headers, LINK, next);
+            }
+        }))
+    }
 }
 
 /// The address of the page of the folder of this name, if there is one that the client may see, with the query. The
@@ -250,52 +277,6 @@ pub fn redirect(to: String) -> Reply {
         headers.insert(VARY, HeaderValue::from_static("accept"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     })
-}
-
-/// The page for browsers, as the client may use it.
-async fn ui_page(request: &RequestContext, asked: UiRequest) -> Result<Reply, Refusal> {
-    let service = &*request.service;
-    let principal = request.principal();
-    let subject = principal.map(|principal| &*principal.subject);
-    let signs_out = principal.is_some_and(|principal| principal.by == AuthMethod::Basic);
-    let mut rights = PageRights::new(subject, service.config.read_only, signs_out);
-    if let Some(principal) = principal {
-        let policy = principal.access.policy();
-        if let Some((keys, lasts)) = policy.shared(&principal.subject, SystemTime::now()) {
-            rights = rights.with_shared(&keys, lasts);
-        }
-    }
-    let page = asked.target.page.clone();
-    let listing = service.store.list(service.reactor, page).await?;
-    let (next, takes_long) = (asked.target.next_link(&listing), asked.takes_gzip);
-    let bounds = service.store.account().map_or_else(String::new, |account| {
-        let mut bounds = account.of_folder(&asked.target.folder);
-        bounds.retain(|(scope, ..)| rights.may_list(scope));
-        ui::bounds(&bounds)
-    });
-    let render = move |listing: &Listing| {
-        let mut document = ui::document(&asked.target, listing, &rights, bounds);
-        if asked.takes_gzip {
-            document = document.compressed();
-        }
-        let is_known = is_known(asked.preconditions.as_ref(), &document.etag);
-        (document, is_known)
-    };
-    let (document, is_known) = written(&service.store, listing, takes_long, render).await?;
-    let response = if is_known? {
-        empty(StatusCode::NOT_MODIFIED)
-    } else {
-        plain(StatusCode::OK, Body::bytes(document.html))
-    };
-    Ok(Reply::from(response).with(|headers| {
-        headers.extend(ui::headers(&document.etag));
-        if document.is_gzip {
-            headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        }
-        if let Some(next) = next {
-            put(headers, LINK, next);
-        }
-    }))
 }
 
 /// The text that `render` makes of `listing`; on the compute threads, where it is long or `takes_long`.

@@ -2,6 +2,7 @@
 //!
 //! An index, a sibling and a listing each need the client's right to them. A folder without an index has its listing.
 
+use async_trait::async_trait;
 use hyper::http::request::Parts;
 
 use crate::access::Right;
@@ -15,12 +16,12 @@ use crate::http::listing::perform::{address, folder_of, opens_folder, redirect};
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::NO_SUCH_KEY;
 use crate::http::request::RequestContext;
-use crate::http::response::Reply;
+use crate::http::response::Outcome;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::get::GetOptions;
 use crate::http::values::get::{GetOutcome, get};
 use crate::http::values::siblings::CODINGS;
-use crate::http::verb::{Performing, Verb};
+use crate::http::verb::Verb;
 use crate::store::{Key, Purpose};
 
 /// A GET of a site.
@@ -46,6 +47,7 @@ pub enum Otherwise {
     },
 }
 
+#[async_trait(?Send)]
 impl Verb for SiteRequest {
     fn needs(&self) -> Vec<Need<'_>> {
         vec![Need::all(Right::Read, self.key.as_str())]
@@ -61,12 +63,52 @@ impl Verb for SiteRequest {
         }
     }
 
-    fn perform<'r>(
+    async fn perform(
         self: Box<Self>,
-        request: &'r RequestContext,
-        body: &'r mut Received<'_>,
-    ) -> Performing<'r> {
-        Box::pin(site(request, *self, body))
+        request: &RequestContext,
+        body: &mut Received<'_>,
+    ) -> Outcome {
+        let service = &*request.service;
+        let is_index = matches!(self.otherwise, Otherwise::Listing(_));
+        if !is_index || request.may_read(&self.key) {
+            let found = get(request, &self.key, Some(&self.options), Some(&self.codings)).await?;
+            if let Some(mut found) = found {
+                if let GetOutcome::Value(response) = &mut found
+                    && is_index
+                {
+                    response.value.vary_by_accept();
+                }
+                // Relative links of a page whose address has an encoded `/` would lead out of its folder, and maybe of
+                // the site, whose writers alone are trusted with scripts.
+                return Ok(self.plain.map_or_else(|| found.into(), redirect));
+            }
+        }
+        match self.otherwise {
+            Otherwise::Listing(mut listing) => {
+                if let Some(principal) = request.principal() {
+                    listing.permit(principal)?;
+                }
+                listing.perform(request, body).await
+            }
+            Otherwise::Folder {
+                index,
+                to,
+                by_browser,
+            } => {
+                if let Some(index) = index.filter(|index| request.may_read(index))
+                    && (service
+                        .store
+                        .get(service.reactor, &index, false, Purpose::Use)
+                        .await?)
+                        .is_some()
+                {
+                    return Ok(redirect(to));
+                }
+                let depth = by_browser.ok_or(NO_SUCH_KEY)?;
+                let folder = folder_of(request, &self.key, depth, Some(&self.options)).await?;
+                folder.map(redirect).ok_or(NO_SUCH_KEY)
+            }
+        }
     }
 }
 
@@ -122,60 +164,5 @@ fn asked(
         options: GetOptions::of(head, config),
         codings: codings(&head.headers, &CODINGS),
         otherwise,
-    }
-}
-
-/// Answers the value that is asked for, or what is in its place.
-async fn site(
-    request: &RequestContext,
-    asked: SiteRequest,
-    body: &mut Received<'_>,
-) -> Result<Reply, Refusal> {
-    let service = &*request.service;
-    let is_index = matches!(asked.otherwise, Otherwise::Listing(_));
-    if !is_index || request.may_read(&asked.key) {
-        let found = get(
-            request,
-            &asked.key,
-            Some(&asked.options),
-            Some(&asked.codings),
-        )
-        .await?;
-        if let Some(mut found) = found {
-            if let GetOutcome::Value(response) = &mut found
-                && is_index
-            {
-                response.value.vary_by_accept();
-            }
-            // Relative links of a page whose address has an encoded `/` would lead out of its folder, and maybe of the
-            // site, whose writers alone are trusted with scripts.
-            return Ok(asked.plain.map_or_else(|| found.into(), redirect));
-        }
-    }
-    match asked.otherwise {
-        Otherwise::Listing(mut listing) => {
-            if let Some(principal) = request.principal() {
-                listing.permit(principal)?;
-            }
-            listing.perform(request, body).await
-        }
-        Otherwise::Folder {
-            index,
-            to,
-            by_browser,
-        } => {
-            if let Some(index) = index.filter(|index| request.may_read(index))
-                && (service
-                    .store
-                    .get(service.reactor, &index, false, Purpose::Use)
-                    .await?)
-                    .is_some()
-            {
-                return Ok(redirect(to));
-            }
-            let depth = by_browser.ok_or(NO_SUCH_KEY)?;
-            let folder = folder_of(request, &asked.key, depth, Some(&asked.options)).await?;
-            folder.map(redirect).ok_or(NO_SUCH_KEY)
-        }
     }
 }
