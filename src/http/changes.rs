@@ -1,7 +1,7 @@
 //! DELETE, MOVE and COPY of a value, where a folder may have its name.
 
 use async_trait::async_trait;
-use hyper::StatusCode;
+use hyper::{Method, StatusCode};
 
 use crate::access::Right;
 use crate::http::auth::credentials::Principal;
@@ -11,11 +11,25 @@ use crate::http::listing::perform::folder_of;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::NO_SUCH_KEY;
 use crate::http::request::RequestContext;
+use crate::http::request::head::RequestHead;
 use crate::http::response::{Outcome, Reply, empty};
+use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::moves::MoveRequest;
 use crate::http::values::moves::perform::{RelocatedValue, relocate};
-use crate::http::verb::{BodyUse, Verb};
+use crate::http::verb::{BodyUse, Parsed, Verb, parsed};
 use crate::store::{Error, Key, Preconditions, Purpose};
+
+/// The removal of a value.
+pub fn removal(asked: &RequestHead<'_>) -> Parsed {
+    if asked.head.method != Method::DELETE {
+        return Ok(None);
+    }
+    let key = asked.key()?.into_owned();
+    asked.may_change()?;
+    asked.refuses_if()?;
+    let preconditions = preconditions_of_write(&asked.head.headers);
+    parsed(Delete { key, preconditions })
+}
 
 /// Removes a value.
 pub struct Delete {

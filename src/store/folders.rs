@@ -1,6 +1,6 @@
 //! Folders of a store: made, counted, moved, and removed with their values.
 //!
-//! Values go in the order of keys, some at a time, so that changes of others have their turn in between. Each goes only
+//! Values go some at a time, so that changes of others have their turn in between. Each goes only
 //! if it is still the one that was found: what is stored meanwhile stays. A caller that gives up waiting ends it.
 
 use futures_util::future::join_all;
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::empty_folders::{FolderRemoval, Stays};
 use super::engine::Store;
-use super::list::{FoundValues, SPARE, ValueWalk};
+use super::list::{FoundValues, Order, SPARE, ValueWalk};
 use crate::value::{Error, Key, ListedValue, Page, Preconditions, Prefixes, Tags};
 
 /// Values on a page of an S3 store.
@@ -36,7 +36,7 @@ pub struct RemovedFolder {
     pub failure: Option<Error>,
 }
 
-/// The values below a folder, in the order of their keys, as far as they are not found yet.
+/// The values below a folder, as far as they are not found yet.
 #[derive(Debug)]
 pub struct ValuesBelow {
     /// Of a directory.
@@ -46,20 +46,20 @@ pub struct ValuesBelow {
 }
 
 impl ValuesBelow {
-    /// Those below the folder `path`.
-    pub fn of(path: &Key<'_>) -> Self {
-        Self::new(&format!("{path}/"), Prefixes::all(), SPARE)
+    /// Those below the folder `path`, in this order.
+    pub fn of(path: &Key<'_>, order: Order) -> Self {
+        Self::new(&format!("{path}/"), Prefixes::all(), order, SPARE)
     }
 
-    /// Those whose keys begin with `prefix`, which is empty or ends with `/`, and are `within` these: for one who takes
-    /// them as slowly as a client.
+    /// Those whose keys begin with `prefix`, which is empty or ends with `/`, and are `within` these, in the order of
+    /// their keys: for one who takes them as slowly as a client.
     pub fn for_client(prefix: &str, within: Prefixes) -> Self {
-        Self::new(prefix, within, SPARE / 4)
+        Self::new(prefix, within, Order::Keys, SPARE / 4)
     }
 
-    fn new(prefix: &str, within: Prefixes, spare: usize) -> Self {
+    fn new(prefix: &str, within: Prefixes, order: Order, spare: usize) -> Self {
         Self {
-            walk: ValueWalk::below(prefix.trim_end_matches('/'), within.clone(), spare),
+            walk: ValueWalk::below(prefix.trim_end_matches('/'), within.clone(), order, spare),
             page: Some(Page {
                 prefix: prefix.to_owned(),
                 limit: PAGE,
@@ -152,7 +152,7 @@ impl Store {
     ) -> Result<Option<RemovedFolder>, Error> {
         let mut removed = RemovedFolder::default();
         let mut is_there = self.has_folder(&path).await?;
-        let mut below = ValuesBelow::of(&path);
+        let mut below = ValuesBelow::of(&path, Order::AsRead);
         let is_over = loop {
             let Some(found) = self.next_values(reactor, &mut below).await? else {
                 break true;

@@ -10,6 +10,7 @@ mod folder;
 mod index;
 mod page;
 mod progress;
+mod reading;
 mod tree;
 mod values;
 mod walk;

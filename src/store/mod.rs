@@ -76,6 +76,7 @@ pub use engine::{Found, Probe, Published, Publishing, Store, Upload, check};
 pub use folders::{RemovedFolder, ValuesBelow};
 pub use journal::{Report as JournalReport, check as check_journal};
 pub use layout::{OpenError, make};
+pub use list::Order;
 pub use moves::{Relocated, Relocation};
 pub use object::{Descriptor, IsText, Object};
 pub use resumable::{Field, Resumable};

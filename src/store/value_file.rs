@@ -87,7 +87,7 @@ impl Drop for ValueFile {
 }
 
 /// A stamp that tells a file from every other, and changes when it is edited, renamed, linked or unlinked.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStamp {
     pub device: u64,
     inode: u64,

@@ -10,9 +10,10 @@ use std::future::poll_fn;
 use crate::access::Right;
 use crate::http::body::{Content, request::Received};
 use crate::http::changes::{Delete, delete, move_value};
-use crate::http::folders::{
-    CopyFolder, MakeFolder, MoveFolder, RemoveFolder, copy_folder, move_folder, remove_folder,
+use crate::http::folders::change::{
+    MakeFolder, MoveFolder, RemoveFolder, move_folder, remove_folder,
 };
+use crate::http::folders::copy::{CopyFolder, copy_folder};
 use crate::http::head::path::check_depth;
 use crate::http::listing::{ListFormat, ListTarget, Query};
 use crate::http::piece::Piece;
@@ -64,8 +65,7 @@ async fn perform(request: &RequestContext, words: &[&str], body: &mut Received<'
         }
         ["drop", name] => {
             let (key, preconditions) = (key(name)?, None);
-            let asked = Delete { key, preconditions };
-            delete(request, permitted(request, asked)?).await?;
+            delete(request, permitted(request, Delete { key, preconditions })?).await?;
             format!("dropped {name}")
         }
         [how @ ("rename" | "double"), from, to, ref new @ ..] => {

@@ -1,4 +1,5 @@
-//! POST of a form: its files are received and stored one after the other, each as a PUT stores a value.
+//! POST of a form, to the path that takes them: its files are received and stored one after the other, each as a PUT
+//! stores a value.
 //!
 //! Nothing is stored of a file that is truncated or refused, and the response names the files stored before it. multer
 //! finds the ends of parts. It buffers all bytes that it gets, and does not limit the head of a part. So it gets one
@@ -14,23 +15,26 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::stream::poll_fn;
-use hyper::StatusCode;
 use hyper::header::LOCATION;
+use hyper::{Method, StatusCode};
 use multer::{Field, Multipart};
 
 use crate::http::audit::AuditEvent;
-use crate::http::body::request::Received;
+use crate::http::body::request::{Frames, Received};
 use crate::http::forms::{
-    FormPart, FormRequest, FormState, MALFORMED, MAX_TEXT, Role, StoredFile, bad_form, bad_text,
-    check_digests, json,
+    FormPart, FormRequest, FormState, MALFORMED, MAX_TEXT, NO_FORM, Role, StoredFile, bad_form,
+    bad_text, check_digests, json,
 };
 use crate::http::head::path::path_of;
 use crate::http::head::syntax::{encoded, put};
+use crate::http::refusal::common::no_page_method;
 use crate::http::refusal::{Done, Refusal, Work};
 use crate::http::request::RequestContext;
+use crate::http::request::head::RequestHead;
 use crate::http::response::{JSON, Outcome, Reply, empty, unstored};
+use crate::http::ui;
 use crate::http::values::put::{PutOptions, receive_part};
-use crate::http::verb::{BodyUse, Verb};
+use crate::http::verb::{BodyUse, OptionsRequest, Parsed, Verb, parsed};
 use crate::store::bounds::Together;
 use crate::store::{Key, Preconditions};
 
@@ -39,6 +43,33 @@ const MAX_PART_HEAD: usize = 16 * 1024;
 
 /// The longest epilogue that is received, in bytes.
 const MAX_EPILOGUE: usize = 64 * 1024;
+
+/// The path that takes forms.
+const PATH: &str = "/-/upload";
+
+/// The request for the path that takes forms.
+pub fn form(asked: &RequestHead<'_>) -> Parsed {
+    let (head, config) = (asked.head, asked.config);
+    if asked.path != PATH || config.compat {
+        return Ok(None);
+    }
+    let methods = if config.read_only {
+        "OPTIONS"
+    } else {
+        "POST, OPTIONS"
+    };
+    match head.method {
+        Method::OPTIONS => parsed(OptionsRequest::of(asked, methods)),
+        Method::POST => {
+            asked.may_change()?;
+            asked.needs_length()?;
+            asked.refuses_if()?;
+            let request = FormRequest::of(head, ui::is_preferred(&head.headers))?;
+            parsed(request.ok_or(NO_FORM)?)
+        }
+        _ => Err(no_page_method(methods)),
+    }
+}
 
 /// A form whose files are being stored.
 struct FormUpload<'r, 'f, 'b> {
@@ -170,18 +201,6 @@ impl FormUpload<'_, '_, '_> {
         };
         self.stored.push(StoredFile { key, published });
         Ok(())
-    }
-}
-
-/// The source of a form's bytes.
-pub trait Frames {
-    /// The next bytes, or `None` at the end.
-    fn next_frame(&mut self) -> impl Future<Output = Result<Option<Bytes>, Refusal>>;
-}
-
-impl Frames for Received<'_> {
-    async fn next_frame(&mut self) -> Result<Option<Bytes>, Refusal> {
-        self.next().await
     }
 }
 

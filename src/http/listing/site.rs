@@ -10,18 +10,18 @@ use crate::http::auth::credentials::Principal;
 use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::head::accept::codings;
-use crate::http::head::query::QueryFields;
 use crate::http::head::syntax::depth;
 use crate::http::listing::perform::{address, folder_of, opens_folder, redirect};
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::NO_SUCH_KEY;
 use crate::http::request::RequestContext;
+use crate::http::request::head::RequestHead;
 use crate::http::response::Outcome;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::get::GetOptions;
 use crate::http::values::get::{GetOutcome, get};
 use crate::http::values::siblings::CODINGS;
-use crate::http::verb::Verb;
+use crate::http::verb::{Parsed, Verb};
 use crate::store::{Key, Purpose};
 
 /// A GET of a site.
@@ -112,47 +112,48 @@ impl Verb for SiteRequest {
     }
 }
 
-/// The operation of a request for a folder: its index, if it is in a site and not asked for its `listing`.
-pub fn index_or(
-    listing: Box<dyn Verb>,
-    head: &Parts,
-    query: &QueryFields<'_>,
-    folder: &str,
-    config: &ServiceConfig,
-) -> Box<dyn Verb> {
+/// The GET of a value of a site, or of a folder by its name.
+pub fn site(asked: &RequestHead<'_>) -> Parsed {
+    if asked.config.sites.is_empty() || !asked.reads() || asked.folder()?.is_some() {
+        return Ok(None);
+    }
+    let found = below(asked, &asked.key()?);
+    Ok(found.map(|found| Box::new(found) as _))
+}
+
+/// The verb of a GET of `folder`: its index, if it is in a site and not asked for its `listing`.
+pub fn index_or(listing: Box<dyn Verb>, asked: &RequestHead<'_>, folder: &str) -> Box<dyn Verb> {
+    let (head, config) = (asked.head, asked.config);
     let index = config.sites.of(folder);
     let index = index.and_then(|site| Key::new(format!("{folder}{}", site.index)).ok());
     match index {
-        Some(key) if opens_folder(head, query) => {
+        Some(key) if opens_folder(head, &asked.query) => {
             let otherwise = Otherwise::Listing(listing);
-            Box::new(asked(head, key, otherwise, config))
+            Box::new(of_key(head, key, otherwise, config))
         }
         _ => listing,
     }
 }
 
-/// The operation of a GET of `key`, if it is in a site, or the name of one.
-pub fn get_below(
-    head: &Parts,
-    key: &Key<'_>,
-    by_browser: Option<usize>,
-    config: &ServiceConfig,
-) -> Option<SiteRequest> {
+/// The GET of `key`, if it is in a site, or the name of one.
+fn below(asked: &RequestHead<'_>, key: &Key<'_>) -> Option<SiteRequest> {
+    let (head, config) = (asked.head, asked.config);
     let site = config.sites.below(key.as_str())?;
     let folder = format!("{}/", key.as_str());
+    let by_browser = asked.common.by_browser && !config.compat;
     let otherwise = Otherwise::Folder {
         to: address(head, &folder),
         index: Key::new(folder + &site.index).ok(),
-        by_browser,
+        by_browser: by_browser.then(|| depth(asked.path)),
     };
-    let has_other_address = depth(head.uri.path()) != key.as_str().matches('/').count();
+    let has_other_address = depth(asked.path) != key.as_str().matches('/').count();
     Some(SiteRequest {
         plain: has_other_address.then(|| address(head, key.as_str())),
-        ..asked(head, key.clone().into_owned(), otherwise, config)
+        ..of_key(head, key.clone().into_owned(), otherwise, config)
     })
 }
 
-fn asked(
+fn of_key(
     head: &Parts,
     key: Key<'static>,
     otherwise: Otherwise,

@@ -15,7 +15,7 @@ use crate::http::response::Outcome;
 use crate::http::service::respond::render;
 
 /// The response to a request, as hyper takes it.
-pub type Answer = Result<Response<Body>, Infallible>;
+pub type ServiceResult = Result<Response<Body>, Infallible>;
 
 impl Service {
     /// Waits until the first bytes of the body are in memory, so that an unreadable value becomes an error response
@@ -25,7 +25,7 @@ impl Service {
         mut response: Response<Body>,
         context: &ResponseContext,
         guard: RequestGuard,
-    ) -> Answer {
+    ) -> ServiceResult {
         if let Err(error) = response.body_mut().make_resident().await {
             response = self.render(Err(error.into()), context);
         }

@@ -15,7 +15,7 @@ use crate::http::refusal::common::NO_SUCH_KEY;
 use crate::http::refusal::kind::Kind;
 use crate::http::request::{RequestContext, attach};
 use crate::http::response::{Outcome, empty};
-use crate::http::service::answer::Answer;
+use crate::http::service::answer::ServiceResult;
 use crate::http::service::operation::Operation;
 use crate::http::values::get::get;
 use crate::http::values::put::put;
@@ -30,7 +30,7 @@ pub async fn perform(
     request: RequestContext,
     operation: Operation<'static>,
     body: RequestBody,
-) -> Answer {
+) -> ServiceResult {
     let (service, exchange) = (&*request.service, &*request.guard.exchange);
     let record = &exchange.record;
     let mut response = {

@@ -20,10 +20,10 @@ use crate::http::request::RequestContext;
 use crate::http::request::ResponseContext;
 use crate::http::response::problem::refuse;
 use crate::http::response::{Outcome, Reply, empty};
-use crate::http::service::operation::{OptionsRequest, Target};
+use crate::http::service::operation::methods_of_existing;
 use crate::http::service_config::ServiceConfig;
 use crate::http::uploads;
-use crate::http::verb::Verb;
+use crate::http::verb::{OptionsRequest, Verb};
 
 /// The response to a request, by what came of it.
 pub fn render(
@@ -56,7 +56,7 @@ pub fn render(
 fn refused(refusal: &Refusal, context: &ResponseContext, config: &ServiceConfig) -> Response<Body> {
     let mut response = refuse(refusal, context.errors, config.compat);
     if refusal.kind == NAME_TAKEN {
-        let methods = HeaderValue::from_static(Target::Existing.methods(config));
+        let methods = HeaderValue::from_static(methods_of_existing(config));
         response.headers_mut().insert(ALLOW, methods);
     }
     if refusal.kind == TOO_LARGE && config.announces_uploads() {
@@ -77,8 +77,8 @@ impl Verb for OptionsRequest {
         let config = &request.service.config;
         let reply = Reply::from(empty(StatusCode::NO_CONTENT));
         Ok(reply.with(|headers| {
-            let methods = HeaderValue::from_static(self.target.methods(config));
-            if self.target == Target::Upload {
+            let methods = HeaderValue::from_static(self.methods);
+            if self.methods.contains("PATCH") {
                 uploads::add_accept_patch(headers);
             }
             headers.insert(ALLOW, methods.clone());

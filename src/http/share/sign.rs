@@ -17,10 +17,17 @@ use crate::http::body::request::Received;
 use crate::http::head::syntax::encoded;
 use crate::http::refusal::Refusal;
 use crate::http::request::RequestContext;
+use crate::http::request::head::RequestHead;
 use crate::http::response::{Outcome, Reply, TEXT, unstored};
 use crate::http::share::{NOT_COUNTED, NOT_OFFERED, ShareRequest, too_long};
-use crate::http::verb::Verb;
+use crate::http::verb::{Parsed, Verb};
 use crate::store::second;
+
+/// The request for a link.
+pub fn link(asked: &RequestHead<'_>) -> Parsed {
+    let request = ShareRequest::of(asked)?;
+    Ok(request.map(|request| Box::new(request) as _))
+}
 
 #[async_trait(?Send)]
 impl Verb for ShareRequest {

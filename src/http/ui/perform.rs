@@ -6,7 +6,6 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 use hyper::StatusCode;
 use hyper::header::{CONTENT_ENCODING, HeaderValue, LINK};
-use hyper::http::request::Parts;
 
 use crate::access::Right;
 use crate::http::auth::credentials::{AuthMethod, Principal};
@@ -14,17 +13,19 @@ use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::body::response::Body;
 use crate::http::head::accept::takes_gzip;
-use crate::http::head::query::{Parameters, QueryFields};
+use crate::http::head::query::Parameters;
 use crate::http::head::syntax::{depth, encoded, put};
 use crate::http::listing::perform::{Redirect, address, redirect, written};
-use crate::http::listing::{ListFormat, ListTarget, Query, is_known};
+use crate::http::listing::site::index_or;
+use crate::http::listing::{ListFormat, ListTarget, PARAMETERS, Query, is_known};
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::Kind;
 use crate::http::request::RequestContext;
+use crate::http::request::head::RequestHead;
 use crate::http::response::{Outcome, Reply, empty, plain};
 use crate::http::ui::{self, PageRights};
 use crate::http::values::conditional::preconditions;
-use crate::http::verb::Verb;
+use crate::http::verb::{Parsed, Verb, parsed};
 use crate::store::{Key, Listing, Preconditions};
 
 /// The challenge with which a browser forgets a password: it names a scheme that browsers neither answer nor ask for.
@@ -46,34 +47,37 @@ pub struct UiRequest {
 /// Has the client sign in, and leads it to this address.
 pub struct SignIn(String);
 
-/// The listing of the keys in `folder` that the query asks for. HTML is the page for clients that prefer it, as
-/// browsers do, and an index of links for others; it has one address.
-pub fn list_request(
-    head: &Parts,
-    query: &QueryFields<'_>,
-    folder: String,
-) -> Result<Result<Box<dyn Verb>, Redirect>, Refusal> {
-    let by_person = ui::is_preferred(&head.headers);
-    let query = Query::of(query)?;
+/// The listing of a folder, or the index in its place. HTML is the page for clients that prefer it, as browsers do, and
+/// an index of links for others; it has one address.
+pub fn listing(asked: &RequestHead<'_>) -> Parsed {
+    let head = asked.head;
+    let folder = if asked.reads() { asked.folder()? } else { None };
+    let Some(folder) = folder else {
+        return Ok(None);
+    };
+    asked.query.check(PARAMETERS, &[])?;
+    let query = Query::of(&asked.query)?;
     let preferred = || ListFormat::preferred(&head.headers, query.usual_format());
     let format = query.format.unwrap_or_else(preferred);
-    let has_other_address = depth(head.uri.path()) != folder.matches('/').count();
+    let has_other_address = depth(asked.path) != folder.matches('/').count();
     if format == ListFormat::Html && has_other_address {
         // A `/` of the address is encoded. The links of HTML are relative, so it has one address, in which none is.
-        return Ok(Err(Redirect(address(head, &folder))));
+        return parsed(Redirect(address(head, &folder)));
     }
-    let mut target = ListTarget::new(folder, query, format);
-    if format == ListFormat::Html && by_person {
-        return Ok(Ok(Box::new(UiRequest {
+    let mut target = ListTarget::new(folder.clone(), query, format);
+    let listing: Box<dyn Verb> = if format == ListFormat::Html && ui::is_preferred(&head.headers) {
+        Box::new(UiRequest {
             target,
             preconditions: preconditions(&head.headers),
             takes_gzip: takes_gzip(&head.headers),
-        })));
-    }
-    // With the parameters of the next page, JSON would be the usual format.
-    target.names_format |= format == ListFormat::Html;
-    target.preconditions = preconditions(&head.headers);
-    Ok(Ok(Box::new(target)))
+        })
+    } else {
+        // With the parameters of the next page, JSON would be the usual format.
+        target.names_format |= format == ListFormat::Html;
+        target.preconditions = preconditions(&head.headers);
+        Box::new(target)
+    };
+    Ok(Some(index_or(listing, asked, &folder)))
 }
 
 /// The parameters of a link by which a person signs in or out.
@@ -84,18 +88,22 @@ const OF_SESSION: &Parameters = &Parameters {
     hint: "it has sign-in and sign-out, and those of a listing",
 };
 
-/// What is asked for by a link by which a person signs in or out.
-pub fn session(query: &QueryFields<'_>) -> Result<Option<SignIn>, Refusal> {
-    query.check(OF_SESSION, &[])?;
-    if query.has("sign-out") {
+/// The link by which a person signs in or out.
+pub fn session(asked: &RequestHead<'_>) -> Parsed {
+    if asked.path != "/" || !asked.reads() || asked.config.compat || !asked.config.authorizes {
+        return Ok(None);
+    }
+    asked.query.check(OF_SESSION, &[])?;
+    if asked.query.has("sign-out") {
         return Err(SIGNED_OUT);
     }
-    Ok(query.get("sign-in").map(|folder| {
-        // A name of no folder leads to the root.
-        let is_folder = folder.ends_with('/') && Key::new(format!("{folder}k")).is_ok();
-        let folder = if is_folder { folder } else { "" };
-        SignIn(format!("./{}", encoded(folder)))
-    }))
+    let Some(folder) = asked.query.get("sign-in") else {
+        return Ok(None);
+    };
+    // A name of no folder leads to the root.
+    let is_folder = folder.ends_with('/') && Key::new(format!("{folder}k")).is_ok();
+    let folder = if is_folder { folder } else { "" };
+    parsed(SignIn(format!("./{}", encoded(folder))))
 }
 
 #[async_trait(?Send)]

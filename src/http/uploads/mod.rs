@@ -7,6 +7,7 @@
 
 pub mod parts;
 pub mod perform;
+pub mod request;
 
 use hyper::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE,

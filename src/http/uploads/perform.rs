@@ -18,21 +18,14 @@ use crate::http::request::RequestContext;
 use crate::http::response::{Outcome, Reply, empty};
 use crate::http::service_config::ServiceConfig;
 use crate::http::uploads::parts::{RefusedUpload, append, begin, publish, resume};
+use crate::http::uploads::request::{CreateUpload, UseUpload};
 use crate::http::uploads::{
-    UploadCreation, UploadRequest, UploadState, add_limit, address, describe, describe_state,
-    resumption_supported,
+    UploadRequest, UploadState, add_limit, address, describe, describe_state, resumption_supported,
 };
 use crate::http::values::put::{PutOptions, put};
 use crate::http::values::representation::{describe_stored, stored};
 use crate::http::verb::Verb;
-use crate::store::{Digests, Error, Key, Resumable, UploadId};
-
-/// A PUT whose body is the first part of a value that may come in several requests.
-pub struct CreateUpload {
-    pub key: Key<'static>,
-    pub options: Box<PutOptions>,
-    pub creation: UploadCreation,
-}
+use crate::store::{Digests, Error, Resumable};
 
 #[async_trait(?Send)]
 impl Verb for CreateUpload {
@@ -104,9 +97,6 @@ impl Verb for CreateUpload {
         }))
     }
 }
-
-/// A request to an upload resource.
-pub struct UseUpload(pub UploadId, pub UploadRequest);
 
 #[async_trait(?Send)]
 impl Verb for UseUpload {

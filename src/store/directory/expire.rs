@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::Directory;
 use crate::failpoint;
-use crate::store::list::{SPARE, ValueWalk};
+use crate::store::list::{Order, SPARE, ValueWalk};
 use crate::store::publish::{Publisher, removal_of_ended};
 use crate::value::{Error, Prefixes};
 
@@ -37,7 +37,7 @@ impl Directory {
     /// Removes what has ended below the folder `below`. Answers the first failure: one file or folder that is in the
     /// way keeps no other from going.
     pub(super) async fn remove_all(&self, publisher: &Publisher, below: &str) -> Option<Error> {
-        let mut walk = ValueWalk::below(below, Prefixes::all(), SPARE);
+        let mut walk = ValueWalk::below(below, Prefixes::all(), Order::AsRead, SPARE);
         let mut failure = None;
         loop {
             let ended = match self.next_values(&mut walk).await {

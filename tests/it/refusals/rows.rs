@@ -13,6 +13,7 @@ MakeFolder ; key=val/x ; 409 507 ; a value is above
 Store !Later ; key=mounted ; 409 ; a mount has the name
 Remove Folder ; key=mounted ; 409 ; a mount has the name
 Store !Later ; key=immutable/x ; 403 ; the folder is immutable
+Store !Later ; key=immutable/v ; 403 412 ; the folder of the value is immutable
 MakeFolder ; key=immutable/x ; 403 409 507 ; the folder is immutable
 Remove !Folder ; key=immutable/v ; 403 ; the folder is immutable
 Remove Folder ; key=immutable ; 403 409 ; the folder is immutable
