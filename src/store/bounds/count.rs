@@ -88,8 +88,8 @@ impl Account {
     }
 
     /// When the file of `stat` was used last, as far as that tells. Programs read files too, and each read sets a
-    /// file's time of access: so that counts only where nothing else is known. What is known already is no new use: after
-    /// a crash, versions are ahead of the time.
+    /// file's time of access: so that counts only where nothing else is known. What is known already is no new use:
+    /// after a crash, versions are ahead of the time.
     fn used(&self, key: &str, before: Option<Known>, stat: &Stat) -> i64 {
         let version = nanos(Meta::of(stat).version);
         let written = version / 1_000_000;
