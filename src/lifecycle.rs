@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
-enum Phase {
+enum DrainPhase {
     Serving,
     Draining,
     Abandoned,
@@ -28,25 +28,25 @@ enum Phase {
 
 /// The server's side of a drain.
 #[derive(Debug)]
-pub struct Drain(watch::Sender<Phase>);
+pub struct Drain(watch::Sender<DrainPhase>);
 
 /// A thread's side of a drain, kept as long as the thread is not done.
 #[derive(Clone, Debug)]
-pub struct Draining(watch::Receiver<Phase>);
+pub struct Draining(watch::Receiver<DrainPhase>);
 
 /// Both sides of a drain.
 pub fn drain() -> (Drain, Draining) {
-    let (phase, watched) = watch::channel(Phase::Serving);
+    let (phase, watched) = watch::channel(DrainPhase::Serving);
     (Drain(phase), Draining(watched))
 }
 
 impl Drain {
     /// Asks everything to finish, and waits until it has; what has not after the `grace` period is abandoned.
     pub async fn finish(self, grace: Duration) {
-        self.0.send_replace(Phase::Draining);
+        self.0.send_replace(DrainPhase::Draining);
         // The channel closes when every [`Draining`] has been dropped.
         if timeout(grace, self.0.closed()).await.is_err() {
-            self.0.send_replace(Phase::Abandoned);
+            self.0.send_replace(DrainPhase::Abandoned);
             self.0.closed().await;
         }
     }
@@ -55,15 +55,15 @@ impl Drain {
 impl Draining {
     /// Waits until finishing is asked for, or the server is gone.
     pub async fn started(&mut self) {
-        self.reached(Phase::Draining).await;
+        self.reached(DrainPhase::Draining).await;
     }
 
     /// Waits until the grace period is over, or the server is gone.
     pub async fn abandoned(&mut self) {
-        self.reached(Phase::Abandoned).await;
+        self.reached(DrainPhase::Abandoned).await;
     }
 
-    async fn reached(&mut self, phase: Phase) {
+    async fn reached(&mut self, phase: DrainPhase) {
         let _ = self.0.wait_for(|now| *now >= phase).await;
     }
 }

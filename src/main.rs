@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use data_server::client;
 use data_server::commands::{self, UsageError};
 use data_server::config::{self, Health, Subcommands};
-use data_server::log::{self, Log};
+use data_server::log::{self, LogHandle};
 use data_server::server::Reloader;
 use data_server::{Args, Config, Server, StartError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -143,7 +143,7 @@ fn ask(asked: &Health, config: &Config) -> Result<u8, ExitError> {
 /// Does a task that has a log.
 fn logged(
     config: Config,
-    task: impl FnOnce(Config, &Log) -> Result<u8, ExitError>,
+    task: impl FnOnce(Config, &LogHandle) -> Result<u8, ExitError>,
 ) -> Result<u8, ExitError> {
     let log = log::install(config.log).map_err(StartError::from);
     let log = log.map_err(fail(OTHER))?;
@@ -172,7 +172,7 @@ fn check_store(config: &Config) -> Result<u8, ExitError> {
 }
 
 /// Serves to the end.
-fn serve_to_the_end(config: Config, log: &Log) -> Result<u8, ExitError> {
+fn serve_to_the_end(config: Config, log: &LogHandle) -> Result<u8, ExitError> {
     // The runtime panics where the system has nothing left for it to start with.
     let served = catch_unwind(AssertUnwindSafe(|| serve(config, log)));
     let served = served.map_err(|_| "a panic ended the server: its log says where");
@@ -186,7 +186,7 @@ fn serve_to_the_end(config: Config, log: &Log) -> Result<u8, ExitError> {
     })
 }
 
-fn serve(config: Config, log: &Log) -> Result<u8, StartError> {
+fn serve(config: Config, log: &LogHandle) -> Result<u8, StartError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -226,7 +226,7 @@ fn serve(config: Config, log: &Log) -> Result<u8, StartError> {
 
 /// Binds the server. A signal meanwhile ends the process: a start may replay a journal, or wait for a store, and the
 /// next start begins anew.
-fn bind(config: Config, log: &Log) -> Result<Server, StartError> {
+fn bind(config: Config, log: &LogHandle) -> Result<Server, StartError> {
     let (bound, is_bound) = oneshot::channel::<()>();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

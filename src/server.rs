@@ -20,7 +20,7 @@ use crate::config::{Config, ConnectionConfig, ListenConfig, Values};
 use crate::http::{Admin, Routes, ServiceBuilder};
 use crate::lifecycle::{Drain, ReloadRequests, drain};
 use crate::metrics::LAST_RELOAD_FAILED;
-use crate::net::{self, At, ConnectionLimit, Dispatch, Listeners, ReactorConfig, Tls};
+use crate::net::{self, ConnectionLimit, Dispatch, ListenAddress, Listeners, ReactorConfig, Tls};
 use crate::sandbox;
 use crate::store::Store;
 use startup::Cpus;
@@ -119,7 +119,7 @@ impl Server {
     /// Starts every thread; from when this returns, requests are answered. Also answers the reader of files that change
     /// while the server runs.
     pub fn start(mut self) -> Result<(Running, Reloader), StartError> {
-        let addresses = self.listeners.addresses().map(At::to_string);
+        let addresses = self.listeners.addresses().map(ListenAddress::to_string);
         let addresses: Vec<_> = addresses.collect();
         let address = addresses.join(", ");
         let (drain, draining) = drain();

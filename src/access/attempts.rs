@@ -30,7 +30,7 @@ pub struct Failures(Mutex<Remembered>);
 
 #[derive(Debug, Default)]
 struct Remembered {
-    debts: HashMap<Source, Debt>,
+    debts: HashMap<ClientSource, Debt>,
     /// When old failures were last forgotten.
     swept: Option<Instant>,
 }
@@ -46,7 +46,7 @@ struct Debt {
 
 impl Failures {
     /// Counts a failure of `source` at `now`, or returns how long the source has to wait.
-    pub fn count(&self, source: Source, now: Instant) -> Result<(), Duration> {
+    pub fn count(&self, source: ClientSource, now: Instant) -> Result<(), Duration> {
         let mut remembered = self.0.lock();
         remembered.make_room(now);
         let debts = &mut remembered.debts;
@@ -72,14 +72,14 @@ impl Failures {
     }
 
     /// Takes back one failure of `source`.
-    pub fn give_back(&self, source: Source) {
+    pub fn give_back(&self, source: ClientSource) {
         if let Some(debt) = self.0.lock().debts.get_mut(&source) {
             debt.end = debt.end.checked_sub(EACH).unwrap_or(debt.end);
         }
     }
 
     /// True where more attempts of `source` were refused than one client makes by mistake.
-    pub fn is_flooding(&self, source: Source, now: Instant) -> bool {
+    pub fn is_flooding(&self, source: ClientSource, now: Instant) -> bool {
         let remembered = self.0.lock();
         let debt = remembered.debts.get(&source);
         debt.is_some_and(|debt| debt.end > now && debt.refused >= MOST_REFUSED)
@@ -102,14 +102,14 @@ impl Remembered {
 
 /// One client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Source {
+pub enum ClientSource {
     /// An IPv4 address, or an IPv6 network of 64 bits, which is what one customer gets.
     Network(IpAddr),
     /// The user of processes that connect to a unix socket.
     User(u32),
 }
 
-impl Source {
+impl ClientSource {
     /// The source of connections from `address`.
     pub fn of(address: IpAddr) -> Self {
         Self::Network(match address.to_canonical() {
@@ -122,7 +122,7 @@ impl Source {
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for ClientSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Network(network) => write!(f, "network {network}"),
@@ -138,8 +138,8 @@ mod tests {
     #[test]
     fn a_client_fails_ten_times_and_then_once_a_second() {
         let (failures, now) = (Failures::default(), Instant::now());
-        let source = Source::of([192, 0, 2, 1].into());
-        let other = Source::of([192, 0, 2, 2].into());
+        let source = ClientSource::of([192, 0, 2, 1].into());
+        let other = ClientSource::of([192, 0, 2, 2].into());
         let counted = |source, now| {
             (0..100)
                 .filter(|_| failures.count(source, now).is_ok())
@@ -165,10 +165,17 @@ mod tests {
         let (failures, now) = (Failures::default(), Instant::now());
         let most = u32::try_from(MAX_SOURCES).unwrap();
         for user in 0..most + 10 {
-            assert_eq!(failures.count(Source::User(user), now).is_ok(), user < most);
+            assert_eq!(
+                failures.count(ClientSource::User(user), now).is_ok(),
+                user < most
+            );
         }
         assert_eq!(failures.0.lock().debts.len(), MAX_SOURCES);
-        assert!(failures.count(Source::User(most), now + 2 * EACH).is_ok());
+        assert!(
+            failures
+                .count(ClientSource::User(most), now + 2 * EACH)
+                .is_ok()
+        );
         assert_eq!(failures.0.lock().debts.len(), 1);
     }
 
@@ -176,7 +183,7 @@ mod tests {
     fn a_flood_of_clients_has_all_of_them_looked_at_once_a_second_alone() {
         let (failures, now) = (Failures::default(), Instant::now());
         for user in 0..u32::try_from(MAX_SOURCES).unwrap() {
-            failures.count(Source::User(user), now).unwrap();
+            failures.count(ClientSource::User(user), now).unwrap();
         }
         let mut remembered = failures.0.lock();
         let at = |step: u32| now + step * EACH / 10;
@@ -186,7 +193,7 @@ mod tests {
         remembered.swept = None;
         let (end, refused) = (later + 100 * EACH, 0);
         remembered.debts = (0..u32::try_from(MAX_SOURCES).unwrap())
-            .map(|user| (Source::User(user), Debt { end, refused }))
+            .map(|user| (ClientSource::User(user), Debt { end, refused }))
             .collect();
         let at = |step: u32| later + step * EACH / 10;
         let looked = (0..100).filter(|&step| remembered.make_room(at(step)));

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 
 use crate::metrics::AuthResult;
 
-pub use attempts::Source;
+pub use attempts::ClientSource;
 pub use credentials::{
     BadHash, Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, SubjectCredentials, TokenDigest,
     read_secret,

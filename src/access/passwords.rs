@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use sha2::Sha256;
 use tokio::sync::watch;
 
-use super::attempts::{Failures, Source};
+use super::attempts::{ClientSource, Failures};
 use super::credentials::{Evidence, PasswordHash};
 use super::policy::Policy;
 use crate::metrics::AccessCounters;
@@ -61,7 +61,7 @@ pub struct Passwords {
     pub counters: AccessCounters,
     /// The failures of clients.
     pub failures: Failures,
-    verified: Mutex<HashMap<(CheckTag, Source), Instant>>,
+    verified: Mutex<HashMap<(CheckTag, ClientSource), Instant>>,
     /// The checks that run and those that wait, the oldest first.
     under_way: Mutex<Vec<UnderWay>>,
 }
@@ -71,7 +71,7 @@ struct UnderWay {
     tag: CheckTag,
     name: Box<str>,
     /// Its clients. Each has a failure counted, which it gets back when the password is right or not checked.
-    sources: HashSet<Source>,
+    sources: HashSet<ClientSource>,
     /// Sends the requests that wait whether the password is right.
     result: watch::Sender<Option<bool>>,
     /// `None` once it runs.
@@ -107,7 +107,7 @@ impl Passwords {
         policy: &Policy,
         name: &str,
         password: &[u8],
-        source: Source,
+        source: ClientSource,
         now: Instant,
     ) -> Option<Evidence> {
         let hash = policy.passwords.get(name)?;
@@ -123,7 +123,7 @@ impl Passwords {
         policy: &Policy,
         name: &str,
         password: Vec<u8>,
-        source: Source,
+        source: ClientSource,
         compute: &BlockingPool,
     ) -> Result<impl Future<Output = Option<Evidence>> + use<>, CheckError> {
         let of_name = policy.passwords.get(name);
@@ -149,7 +149,7 @@ impl Passwords {
         self: &Arc<Self>,
         tag: CheckTag,
         name: &str,
-        source: Source,
+        source: ClientSource,
         check: Check,
         compute: &BlockingPool,
     ) -> Result<watch::Receiver<Option<bool>>, CheckError> {
@@ -242,7 +242,7 @@ impl Passwords {
         self.start_next(&mut under_way, compute);
     }
 
-    fn is_remembered(&self, tag: CheckTag, source: Source, now: Instant) -> bool {
+    fn is_remembered(&self, tag: CheckTag, source: ClientSource, now: Instant) -> bool {
         let end = self.verified.lock().get(&(tag, source)).copied();
         let is_remembered =
             end.is_some_and(|end| now < end) && !self.failures.is_flooding(source, now);
@@ -250,7 +250,7 @@ impl Passwords {
         is_remembered
     }
 
-    fn remember(&self, tag: CheckTag, source: Source, now: Instant) {
+    fn remember(&self, tag: CheckTag, source: ClientSource, now: Instant) {
         let mut verified = self.verified.lock();
         if verified.len() >= MAX_VERIFIED {
             verified.retain(|_, end| *end > now);
@@ -298,7 +298,7 @@ mod tests {
         let passwords = Arc::new(Passwords::new().unwrap());
         let counters = &passwords.counters;
         let compute = BlockingPool::compute(1, None).unwrap();
-        let source = Source::User(0);
+        let source = ClientSource::User(0);
         let check = |password: &str| {
             let check = passwords.check(&policy, "bob", password.into(), source, &compute);
             check.unwrap()
@@ -323,10 +323,20 @@ mod tests {
         let (go, wait) = std::sync::mpsc::channel::<()>();
         compute.spawn_detached(move || wait.recv().unwrap());
         let check = |name: &str, user| {
-            passwords.check(&policy, name, b"guess".into(), Source::User(user), &compute)
+            passwords.check(
+                &policy,
+                name,
+                b"guess".into(),
+                ClientSource::User(user),
+                &compute,
+            )
         };
         let failed = |user| {
-            let count = || passwords.failures.count(Source::User(user), Instant::now());
+            let count = || {
+                passwords
+                    .failures
+                    .count(ClientSource::User(user), Instant::now())
+            };
             10 - (0..10).filter(|_| count().is_ok()).count()
         };
         // The first two have begun: they have the thread next.
@@ -351,7 +361,13 @@ mod tests {
         compute.spawn_detached(move || wait.recv().unwrap());
         let check = |at: u32| {
             let name = format!("{at}");
-            passwords.check(&policy, &name, b"guess".into(), Source::User(at), &compute)
+            passwords.check(
+                &policy,
+                &name,
+                b"guess".into(),
+                ClientSource::User(at),
+                &compute,
+            )
         };
         let mut all: Vec<_> = (0..18).map(check).collect();
         assert!(all.iter().all(Result::is_ok));

@@ -24,7 +24,7 @@ use super::security::{ListenConfig, TlsArgs};
 use super::storage::{S3Store, Storage};
 use crate::client::Trust;
 use crate::commands;
-use crate::net::{At, Listen};
+use crate::net::{Listen, ListenAddress};
 use crate::sandbox::Mode;
 use crate::store::bounds::Bound;
 
@@ -202,13 +202,15 @@ impl Health {
 fn own_url(listen: &Listen) -> Option<String> {
     let mut listen = listen.clone();
     match &mut listen.at {
-        At::Address(address) if address.port() != 0 => address.set_ip(match address.ip() {
-            IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
-            ip => ip,
-        }),
-        At::Unix(_) if !listen.by_tls => {}
-        At::Address(_) | At::Unix(_) | At::Fd(_) => return None,
+        ListenAddress::Address(address) if address.port() != 0 => {
+            address.set_ip(match address.ip() {
+                IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+                IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+                ip => ip,
+            });
+        }
+        ListenAddress::Unix(_) if !listen.by_tls => {}
+        ListenAddress::Address(_) | ListenAddress::Unix(_) | ListenAddress::Fd(_) => return None,
     }
     Some(listen.url())
 }
@@ -292,7 +294,7 @@ mod tests {
             ("[::]:8080", Some("http://[::1]:8080")),
             ("127.0.0.1:0", None),
         ] {
-            let at = At::Address(address.parse().unwrap());
+            let at = ListenAddress::Address(address.parse().unwrap());
             let listen = |by_tls| Listen {
                 at: at.clone(),
                 by_tls,

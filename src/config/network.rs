@@ -16,7 +16,7 @@ use super::file::{ConfigError, UNIX, filled};
 use super::mistakes::one_of;
 use super::security::ListenConfig;
 use crate::commands::{number, size};
-use crate::net::{self, At, Dispatch, Limits, Listen};
+use crate::net::{self, Dispatch, Limits, Listen, ListenAddress};
 
 /// The default listen address.
 const DEFAULT: &str = "127.0.0.1:8080";
@@ -168,7 +168,7 @@ impl Network {
         let mut at = given.collect::<Result<Vec<_>, _>>()?;
         let is_named = |fd: &_| at.iter().chain(&admin).any(|listen| listen.at == *fd);
         let passed = net::inherited_fds().map_err(|bad| ConfigError(bad.to_string()))?;
-        let passed = passed.map(At::Fd);
+        let passed = passed.map(ListenAddress::Fd);
         let unnamed: Vec<_> = passed.filter(|fd| !is_named(fd)).collect();
         if at.is_empty() {
             at.extend(unnamed.into_iter().map(Listen::in_the_clear));
@@ -182,7 +182,7 @@ impl Network {
         if at.is_empty() {
             at.push(place("--listen", DEFAULT)?);
         }
-        let passed = at.iter().find(|at| matches!(at.at, At::Fd(_)));
+        let passed = at.iter().find(|at| matches!(at.at, ListenAddress::Fd(_)));
         if let (Some(listen), Dispatch::ReusePort) = (passed, self.dispatch) {
             return Err(ConfigError(format!(
                 "--dispatch reuse-port needs sockets of its own: give --listen addresses, not {listen}"
@@ -242,7 +242,7 @@ fn is_local(place: &str) -> bool {
 }
 
 /// The address of `place`, which was `given` with its scheme.
-fn at(option: &'static str, given: &str, place: &str) -> Result<At, ConfigError> {
+fn at(option: &'static str, given: &str, place: &str) -> Result<ListenAddress, ConfigError> {
     let bad = |why: &str| {
         let (why, address, port) = match (place.parse::<IpAddr>(), is_number(place)) {
             (Ok(_), _) => ("an address without a port", place, "8080"),
@@ -257,17 +257,17 @@ fn at(option: &'static str, given: &str, place: &str) -> Result<At, ConfigError>
     if let Some(path) = place.strip_prefix(UNIX) {
         let path = Some(path).filter(|path| !path.is_empty());
         let path = path.ok_or_else(|| bad("no path"))?;
-        return Ok(At::Unix(path.into()));
+        return Ok(ListenAddress::Unix(path.into()));
     }
     if let Some(fd) = place.strip_prefix(FD) {
         let fd = fd.parse().ok().filter(|&fd| fd >= 3);
         let fd = fd.ok_or_else(|| bad("no descriptor from 3 on"))?;
-        return Ok(At::Fd(fd));
+        return Ok(ListenAddress::Fd(fd));
     }
     if let Some(port) = place.strip_prefix(':').filter(|port| is_number(port)) {
         let port = port.parse().map_err(|_| bad("no such port"))?;
         let everywhere = SocketAddr::new(net::everywhere(), port);
-        return Ok(At::Address(everywhere));
+        return Ok(ListenAddress::Address(everywhere));
     }
     let addresses = match zoned(place) {
         // The parser of the standard library takes no names of interfaces.
@@ -281,7 +281,7 @@ fn at(option: &'static str, given: &str, place: &str) -> Result<At, ConfigError>
     // One address of a name, IPv4 first, as in Go: Debian names ::1 localhost before 127.0.0.1, which clients try too.
     let address = addresses.min_by_key(SocketAddr::is_ipv6);
     address
-        .map(At::Address)
+        .map(ListenAddress::Address)
         .ok_or_else(|| bad("no such address"))
 }
 
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_scheme_says_how_to_listen() {
-        let address = || At::Address("127.0.0.1:80".parse().unwrap());
+        let address = || ListenAddress::Address("127.0.0.1:80".parse().unwrap());
         let own = Some("127.0.0.1");
         for (given, at, by_tls, name) in [
             ("127.0.0.1:80", address(), false, own),
@@ -322,12 +322,22 @@ mod tests {
             ("http://127.0.0.1:80/", address(), false, own),
             ("https://127.0.0.1:80/", address(), true, own),
             ("https+127.0.0.1:80", address(), true, own),
-            ("unix:/run/a:b", At::Unix("/run/a:b".into()), false, None),
+            (
+                "unix:/run/a:b",
+                ListenAddress::Unix("/run/a:b".into()),
+                false,
+                None,
+            ),
             ("https+http://127.0.0.1:80", address(), true, own),
-            ("https+unix:a", At::Unix("a".into()), true, None),
-            ("https://unix:a", At::Unix("a".into()), true, None),
-            ("fd:3", At::Fd(3), false, None),
-            ("https+fd:4", At::Fd(4), true, None),
+            ("https+unix:a", ListenAddress::Unix("a".into()), true, None),
+            (
+                "https://unix:a",
+                ListenAddress::Unix("a".into()),
+                true,
+                None,
+            ),
+            ("fd:3", ListenAddress::Fd(3), false, None),
+            ("https+fd:4", ListenAddress::Fd(4), true, None),
         ] {
             for by_proxy in [false, true] {
                 let given = format!("{}{given}", if by_proxy { "proxy+" } else { "" });
@@ -342,9 +352,11 @@ mod tests {
             }
         }
         let ipv6 = place("--listen", "[::1]:80").unwrap();
-        assert_eq!(ipv6.at, At::Address("[::1]:80".parse().unwrap()));
+        assert_eq!(ipv6.at, ListenAddress::Address("[::1]:80".parse().unwrap()));
         for (given, zone) in [("[fe80::1%lo]:80", 1), ("https://[fe80::1%1]:80/", 1)] {
-            let At::Address(SocketAddr::V6(address)) = place("--listen", given).unwrap().at else {
+            let ListenAddress::Address(SocketAddr::V6(address)) =
+                place("--listen", given).unwrap().at
+            else {
                 panic!("{given}");
             };
             assert_eq!((address.scope_id(), address.port()), (zone, 80), "{given}");

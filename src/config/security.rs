@@ -10,7 +10,9 @@ use clap::{ArgAction, Args};
 
 use super::file::ConfigError;
 use super::mistakes::one_of;
-use crate::net::{At, ClientAuthority, Dispatch, Identity, Listen, TlsOptions};
+use crate::net::{
+    ClientAuthority, Dispatch, Listen, ListenAddress, ServerCertificates, TlsOptions,
+};
 use crate::sandbox::Allowed;
 
 /// The places where clients connect.
@@ -39,7 +41,7 @@ impl ListenConfig {
         let mut sockets = self
             .at
             .iter()
-            .filter(|listen| matches!(listen.at, At::Fd(_)));
+            .filter(|listen| matches!(listen.at, ListenAddress::Fd(_)));
         if let Some(listen) = sockets.find(is_admin) {
             let why = "--listen has this socket too: pass one for each";
             return Err(ConfigError::value("--admin", listen, why));
@@ -108,8 +110,10 @@ impl TlsArgs {
         }
         let identity = match (certificates.is_empty(), self.self_signed) {
             (false, true) => return refused("--tls-self-signed and --tls-cert exclude each other"),
-            (false, false) => Identity::Files(certificates.into_iter().zip(keys).collect()),
-            (true, true) => Identity::SelfSigned(own_names(names)),
+            (false, false) => {
+                ServerCertificates::Files(certificates.into_iter().zip(keys).collect())
+            }
+            (true, true) => ServerCertificates::SelfSigned(own_names(names)),
             (true, false) if is_wanted => {
                 return refused(
                     "--listen https://...: give --tls-cert and --tls-key, or --tls-self-signed",
@@ -153,8 +157,8 @@ pub fn allowed(
 ) -> Allowed {
     let places = listen.at.iter().chain(&listen.admin);
     let sockets = places.filter_map(|listen| match &listen.at {
-        At::Unix(path) => Some(path.clone()),
-        At::Address(_) | At::Fd(_) => None,
+        ListenAddress::Unix(path) => Some(path.clone()),
+        ListenAddress::Address(_) | ListenAddress::Fd(_) => None,
     });
     let (values, read) = if read_only {
         (Vec::new(), directories)
@@ -176,8 +180,8 @@ pub fn allowed(
 fn ports(listen: &ListenConfig) -> Option<Vec<u16>> {
     let places = listen.at.iter().chain(&listen.admin);
     let ports = places.filter_map(|place| match place.at {
-        At::Address(address) => Some(address.port()),
-        At::Unix(_) | At::Fd(_) => None,
+        ListenAddress::Address(address) => Some(address.port()),
+        ListenAddress::Unix(_) | ListenAddress::Fd(_) => None,
     });
     let ports: Vec<u16> = ports.collect();
     let is_picked_once = listen.dispatch != Dispatch::ReusePort || !ports.contains(&0);
@@ -187,8 +191,8 @@ fn ports(listen: &ListenConfig) -> Option<Vec<u16>> {
 /// The certificate and key files of TLS.
 fn files(options: &TlsOptions) -> impl Iterator<Item = PathBuf> {
     let pairs = match &options.identity {
-        Identity::Files(pairs) => &pairs[..],
-        Identity::SelfSigned(_) => &[],
+        ServerCertificates::Files(pairs) => &pairs[..],
+        ServerCertificates::SelfSigned(_) => &[],
     };
     let own = pairs
         .iter()

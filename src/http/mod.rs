@@ -55,7 +55,7 @@ pub use fields::{
 pub use head::allowlists::{AllowLists, BadName, BadOrigin, Hosts, Origins};
 pub use head::client::{Client, Peer, TrustedProxies};
 pub use head::encode::{closes, continue_100, encode_interim};
-pub use head::framing::{Framing, Stop, request};
+pub use head::framing::{Framing, StopReason, request};
 pub use head::path::key;
 pub use head::range;
 pub use head::syntax::{FramingError, MAX_HEAD};

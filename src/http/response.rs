@@ -11,10 +11,14 @@ use hyper::{Response, StatusCode};
 
 use crate::http::audit::AuditEvent;
 use crate::http::body::response::Body;
+use crate::http::refusal::Refusal;
 
 /// The media type of a line for people.
 pub const TEXT: &str = "text/plain; charset=utf-8";
 pub const JSON: &str = "application/json";
+
+/// What comes of a request.
+pub type Outcome = Result<Reply, Refusal>;
 
 /// The answer of a feature to a request: the response, and what the audit log is told.
 pub struct Reply {

@@ -39,10 +39,10 @@ use crate::http::head::framing::accept_fields;
 use crate::http::head::syntax::FramingError;
 use crate::http::head::unread::OptionalFields;
 use crate::http::refusal::Refusal;
+use crate::http::request::head::RequestHead;
 use crate::http::request::{RequestContext, ResponseContext, Service, attach};
 use crate::http::service::execute::perform;
 use crate::http::service::operation::Operation;
-use crate::http::service::parse::RequestHead;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::get::found;
 use crate::http::values::representation::{RepresentedValue, ValueResponse, answered};
@@ -50,7 +50,7 @@ use crate::http::watch::{Session, Subscribers, subscribe};
 use crate::log::Throttle;
 use crate::store::{Found, Store};
 
-pub use answer::Answer;
+pub use answer::ServiceResult;
 
 /// The most memory for the directories of zips while they are made, in bytes.
 const MAX_DIRECTORIES: usize = 64 << 20;
@@ -103,7 +103,7 @@ pub struct Dispatcher {
 }
 
 /// The response to a request, or the work on it.
-pub type Responding = Either<Ready<Answer>, Pin<Box<dyn Future<Output = Answer>>>>;
+pub type Responding = Either<Ready<ServiceResult>, Pin<Box<dyn Future<Output = ServiceResult>>>>;
 
 /// A response that is known.
 pub fn known(response: Response<Body>) -> Responding {
@@ -152,7 +152,7 @@ impl Dispatcher {
         let mut context = ResponseContext::default();
         let begun = catch_panic(|| {
             failpoint::reach("answer", head.uri.path());
-            let request = RequestHead::new(&head, &body, client, &service.config, &self.admin);
+            let request = RequestHead::new(&head, body.len(), client, &service.config);
             context = request.response_context();
             let proven = &exchange.connection().proven;
             let principal = match request.identify(service.guard.as_ref(), proven, &context) {
@@ -160,7 +160,7 @@ impl Dispatcher {
                 Ok(Identified::Known(principal)) => Ok(principal),
                 Err(refusal) => Err(refusal),
             };
-            Ok(begin(service, &request, principal, exchange, &mut context))
+            Ok(self.begin(&request, principal, exchange, &mut context))
         });
         let begun = match begun {
             Ok(Ok(begun)) => Ok(begun),
@@ -175,15 +175,9 @@ impl Dispatcher {
                         None => Err(CHECKS_BUSY),
                     };
                     let begun = catch_panic(|| {
-                        let request = RequestHead::new(
-                            &head,
-                            &body,
-                            client,
-                            &service.config,
-                            &dispatcher.admin,
-                        );
+                        let request = RequestHead::new(&head, body.len(), client, &service.config);
                         let principal = principal.map(Some);
-                        begin(service, &request, principal, &guard.exchange, &mut context)
+                        dispatcher.begin(&request, principal, &guard.exchange, &mut context)
                     });
                     let upgrade = upgrade.as_ref();
                     let responding =
@@ -195,6 +189,43 @@ impl Dispatcher {
             Err(panicked) => Err(panicked),
         };
         self.answer(&head, client, begun, body, guard, context, upgrade)
+    }
+
+    /// Begins with the request of an authenticated client: parses it, and has a value in the cache at once.
+    fn begin(
+        &self,
+        request: &RequestHead<'_>,
+        principal: Result<Option<Rc<Principal>>, Refusal>,
+        exchange: &Exchange,
+        context: &mut ResponseContext,
+    ) -> Started {
+        let (service, common) = (&*self.shared, &request.common);
+        let config = &service.config;
+        let operation_for = |principal| request.operation_for(principal, context, &self.admin);
+        let understood = principal.and_then(operation_for);
+        if config.logs.any() || config.server_timing || common.has_request_id {
+            let principal = context.principal.as_deref();
+            let entry = service.log_entry(Some(request.head), request.client, principal);
+            exchange.record.set_entry(entry);
+        }
+        if common.wants_close {
+            exchange.close_after_response();
+        }
+        let operation = match understood {
+            Err(refusal) => return Ok(Err(refusal)),
+            Ok(operation) => operation,
+        };
+        if let Operation::Get { key, options, .. } = &operation {
+            exchange.record.begin_store();
+            let options = options.as_deref();
+            if options.is_none_or(|options| options.digest.is_none())
+                && let Some(value) = service.store.get_cached(key, exchange.counters())
+            {
+                let value = RepresentedValue::new(Found::File(value), key, &service.config);
+                return Ok(found(service, value, options));
+            }
+        }
+        Err(operation.into_owned())
     }
 
     /// The response to a request that has `begun`.
@@ -281,41 +312,6 @@ impl Dispatcher {
         attach(&mut response, guard);
         response
     }
-}
-
-/// Begins with the request of an authenticated client: parses it, and has a value in the cache at once.
-fn begin(
-    service: &Service,
-    request: &RequestHead<'_>,
-    principal: Result<Option<Rc<Principal>>, Refusal>,
-    exchange: &Exchange,
-    context: &mut ResponseContext,
-) -> Started {
-    let (config, common) = (&service.config, &request.common);
-    let understood = principal.and_then(|principal| request.operation_for(principal, context));
-    if config.logs.any() || config.server_timing || common.has_request_id {
-        let principal = context.principal.as_deref();
-        let entry = service.log_entry(Some(request.head), request.client, principal);
-        exchange.record.set_entry(entry);
-    }
-    if common.wants_close {
-        exchange.close_after_response();
-    }
-    let operation = match understood {
-        Err(refusal) => return Ok(Err(refusal)),
-        Ok(operation) => operation,
-    };
-    if let Operation::Get { key, options, .. } = &operation {
-        exchange.record.begin_store();
-        let options = options.as_deref();
-        if options.is_none_or(|options| options.digest.is_none())
-            && let Some(value) = service.store.get_cached(key, exchange.counters())
-        {
-            let value = RepresentedValue::new(Found::File(value), key, &service.config);
-            return Ok(found(service, value, options));
-        }
-    }
-    Err(operation.into_owned())
 }
 
 /// Has the connection close where a body is left unread: only [`perform`] reads one.

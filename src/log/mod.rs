@@ -47,9 +47,9 @@ pub struct LogOptions {
 
 /// The log of the process; clones share it.
 #[derive(Clone, Debug)]
-pub struct Log(Arc<Queue>);
+pub struct LogHandle(Arc<Queue>);
 
-impl Log {
+impl LogHandle {
     /// Logs `line` unchanged, without level and format.
     pub fn line(&self, line: &str) {
         self.0.push(format!("{line}\n").as_bytes(), ROOM);
@@ -63,7 +63,7 @@ impl Log {
 }
 
 /// Installs the log for the whole process; panics are events of it too. Fails where the system refuses a thread.
-pub fn install(options: LogOptions) -> io::Result<Log> {
+pub fn install(options: LogOptions) -> io::Result<LogHandle> {
     let queue = Arc::new(Queue::default());
     queue::start(Arc::clone(&queue), report)?;
     let lines = Lines {
@@ -77,7 +77,7 @@ pub fn install(options: LogOptions) -> io::Result<Log> {
             tracing::error!(thread = thread.name().unwrap_or("unnamed"), "{panic}");
         }));
     }
-    Ok(Log(queue))
+    Ok(LogHandle(queue))
 }
 
 /// Logs how many lines have been lost since the last report, if any.

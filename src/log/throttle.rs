@@ -10,10 +10,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Lets one line of each kind pass in each second, for one thread.
 #[derive(Debug, Default)]
-pub struct Throttle(RefCell<Vec<Kind>>);
+pub struct Throttle(RefCell<Vec<Throttled>>);
 
 #[derive(Debug)]
-struct Kind {
+struct Throttled {
     message: &'static str,
     last: Instant,
     left_out: u64,
@@ -28,7 +28,7 @@ impl Throttle {
     fn pass_at(&self, message: &'static str, now: Instant) -> Option<u64> {
         let mut kinds = self.0.borrow_mut();
         let Some(kind) = kinds.iter_mut().find(|kind| kind.message == message) else {
-            kinds.push(Kind {
+            kinds.push(Throttled {
                 message,
                 last: now,
                 left_out: 0,

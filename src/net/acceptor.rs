@@ -86,9 +86,9 @@ const HANDSHAKE: Duration = Duration::from_millis(100);
 
 /// The connections so far of one batch.
 #[derive(Debug, Default)]
-pub(super) struct Batch(usize);
+pub(super) struct AcceptBatch(usize);
 
-impl Batch {
+impl AcceptBatch {
     /// Counts one connection; after the last of a batch, lets the other tasks have their turn.
     pub(super) async fn count(&mut self) {
         self.0 += 1;
@@ -147,7 +147,7 @@ impl<T: Worker> AcceptLoop<T> {
     /// Accepts as long as the runtime runs.
     async fn accept(&mut self) {
         let limit = Arc::clone(&self.limit);
-        let mut batch = Batch::default();
+        let mut batch = AcceptBatch::default();
         while self.wait_for_client().await.is_ok() {
             // Taken only when a client waits: a listener without clients leaves its vacancy to the others.
             let vacancy = limit.vacancy().await;

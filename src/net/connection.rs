@@ -17,7 +17,7 @@ use bytes::BytesMut;
 use hyper_util::rt::TokioIo;
 
 use super::connection_limit::Permit;
-use super::ending::{self, Peer};
+use super::ending::{self, PeerActivity};
 use super::http1::{self, HyperIo, Next};
 use super::http2::{self, PREFACE};
 use super::reactor::{ConnectionContext, ConnectionError, Reactor};
@@ -25,7 +25,7 @@ use super::socket::Socket;
 use super::socket_reader::SocketReader;
 use super::tls::HTTP2;
 use super::{proxy_header, takeover};
-use crate::http::{Client, Stop};
+use crate::http::{Client, StopReason};
 
 /// Serves `socket` until it is closed.
 pub(super) async fn serve(
@@ -67,9 +67,9 @@ async fn run(context: &mut ConnectionContext<'_>) -> Result<(), ConnectionError>
         Some(Protocol::Http2) => {
             Box::pin(http2::serve(context, received.split())).await?;
             // It still sends frames (PING, WINDOW_UPDATE) when its last request has been answered.
-            Peer::SendsFrames
+            PeerActivity::SendsFrames
         }
-        None => Peer::IsAnswered,
+        None => PeerActivity::IsAnswered,
     };
     Box::pin(ending::end(context, peer)).await
 }
@@ -129,7 +129,7 @@ async fn protocol(
 async fn serve_http1(
     context: &ConnectionContext<'_>,
     received: &mut BytesMut,
-) -> Result<Peer, ConnectionError> {
+) -> Result<PeerActivity, ConnectionError> {
     while !received.is_empty() || rest(context, received).await? {
         let mut reader = SocketReader::new(
             &context.socket,
@@ -138,7 +138,7 @@ async fn serve_http1(
         );
         receive_head(context, &mut reader).await?;
         let (next, behind) = if reader.begins_with_upload() {
-            (Next::Stop(Stop::Upload), reader.held)
+            (Next::Stop(StopReason::Upload), reader.held)
         } else {
             Box::pin(http1::serve(context, reader)).await?
         };
@@ -146,14 +146,14 @@ async fn serve_http1(
         match next {
             Next::Rest => {}
             Next::Close => break,
-            Next::Stop(Stop::Error(error)) => {
+            Next::Stop(StopReason::Error(error)) => {
                 let service = &context.reactor.service;
                 let response = service.reject(&context.exchange, context.client, error, received);
                 let responding = Box::pin(takeover::respond(context, response));
                 follow(context, responding).await?;
                 break;
             }
-            Next::Stop(Stop::Upload) => {
+            Next::Stop(StopReason::Upload) => {
                 let receiving = Box::pin(takeover::receive(context, received));
                 if follow(context, receiving).await? {
                     break;
@@ -169,14 +169,14 @@ async fn serve_http1(
                     Ok(())
                 });
                 follow(context, running).await?;
-                return Ok(Peer::Subscribes);
+                return Ok(PeerActivity::Subscribes);
             }
         }
     }
     Ok(if received.is_empty() {
-        Peer::IsAnswered
+        PeerActivity::IsAnswered
     } else {
-        Peer::SendsOn
+        PeerActivity::SendsOn
     })
 }
 

@@ -17,7 +17,7 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 use super::connections::Connections;
-use crate::access::Source;
+use crate::access::ClientSource;
 use crate::http::Peer;
 
 /// How long to wait for an idle connection to end before the next request: a busy one may have become idle.
@@ -50,7 +50,7 @@ pub struct ConnectionLimit {
 /// save.
 #[derive(Debug, Default)]
 struct Clients {
-    open: HashMap<Source, u32>,
+    open: HashMap<ClientSource, u32>,
     refused: u64,
     /// The last line of the log about refused connections: its time, and how many there had been.
     logged: Option<(Instant, u64)>,
@@ -118,7 +118,7 @@ impl ConnectionLimit {
     }
 
     /// Counts a connection of `peer`, unless it has too many.
-    fn enter(&self, peer: Peer) -> Option<Source> {
+    fn enter(&self, peer: Peer) -> Option<ClientSource> {
         let client = peer.source();
         let Some(max) = self.most_of_one else {
             return Some(client);
@@ -149,7 +149,7 @@ impl ConnectionLimit {
     }
 
     /// Gives up a connection of `client`.
-    fn leave(&self, client: Source) {
+    fn leave(&self, client: ClientSource) {
         if self.most_of_one.is_none() {
             return;
         }
@@ -192,7 +192,7 @@ impl ConnectionLimit {
 /// The permit of an open connection. It is dropped when the connection has ended and its socket is closed.
 #[derive(Debug)]
 pub(super) struct Permit {
-    client: Option<Source>,
+    client: Option<ClientSource>,
     limit: Arc<ConnectionLimit>,
 }
 

@@ -66,7 +66,7 @@ impl Limits {
 #[derive(Debug)]
 pub(super) struct Connections {
     limits: Limits,
-    entries: RefCell<Slab<Entry>>,
+    entries: RefCell<Slab<ConnectionEntry>>,
     /// What every connection was asked, and a new one is.
     ends: Cell<Ends>,
     /// A connection has ended.
@@ -92,7 +92,7 @@ impl Connections {
     /// Adds a connection, or a stream of the `connection` with this index.
     pub(super) fn add(&self, exchange: &Rc<Exchange>, connection: Option<usize>) -> Entered<'_> {
         exchange.connection().end(self.ends.get());
-        let entry = Entry::new(exchange, connection, Instant::now());
+        let entry = ConnectionEntry::new(exchange, connection, Instant::now());
         Entered {
             connections: self,
             index: self.entries.borrow_mut().insert(entry),
@@ -128,7 +128,7 @@ impl Connections {
     /// within a tick.
     pub(super) fn close_idlest(&self, confirm: impl FnOnce() -> bool) {
         let entries = self.entries.borrow();
-        let waited = |entry: &Entry| entry.waited(&self.limits);
+        let waited = |entry: &ConnectionEntry| entry.waited(&self.limits);
         // A connection with several streams waits as long as the one that waits least: the others may go on.
         let mut of_streams = HashMap::new();
         for (_, stream) in &*entries {
@@ -139,7 +139,7 @@ impl Connections {
             }
         }
         let among = |most| {
-            connections(&entries).filter(move |(_, Entry { exchange, .. })| {
+            connections(&entries).filter(move |(_, ConnectionEntry { exchange, .. })| {
                 exchange.exceeded() == Exceeded::No && exchange.connection().ends() <= most
             })
         };
@@ -180,7 +180,7 @@ impl Connections {
 }
 
 /// The connections among `entries`, without their streams.
-fn connections(entries: &Slab<Entry>) -> impl Iterator<Item = (usize, &Entry)> {
+fn connections(entries: &Slab<ConnectionEntry>) -> impl Iterator<Item = (usize, &ConnectionEntry)> {
     (entries.iter()).filter(|(_, entry)| entry.connection.is_none())
 }
 
@@ -195,7 +195,7 @@ impl Drop for Entered<'_> {
 
 /// The entry of a connection or a stream: what earlier sweeps have seen of it.
 #[derive(Debug)]
-struct Entry {
+struct ConnectionEntry {
     exchange: Rc<Exchange>,
     /// The connection of a stream.
     connection: Option<usize>,
@@ -220,7 +220,7 @@ struct Entry {
     paused: Duration,
 }
 
-impl Entry {
+impl ConnectionEntry {
     fn new(exchange: &Rc<Exchange>, connection: Option<usize>, now: Instant) -> Self {
         Self {
             exchange: Rc::clone(exchange),
@@ -343,7 +343,7 @@ mod tests {
             (Method::DELETE, Ends::Open),
         ] {
             let exchange = Exchange::left_by_its_client(&method);
-            let mut entry = Entry::new(&exchange, None, start);
+            let mut entry = ConnectionEntry::new(&exchange, None, start);
             let mut check = |after| {
                 entry.check(start + after, tick, &limits);
                 exchange.connection().ends()
@@ -365,7 +365,7 @@ mod tests {
         let (start, tick) = (Instant::now(), Duration::from_secs(1));
         let exchange = Exchange::receiving(&Method::GET);
         let stream = Rc::new(Exchange::new(exchange.connection()));
-        let mut entry = Entry::new(&exchange, None, start);
+        let mut entry = ConnectionEntry::new(&exchange, None, start);
         let mut check = |after| {
             entry.check(start + after * tick, tick, &limits);
             let connection = exchange.connection();
@@ -402,7 +402,7 @@ mod tests {
             let exchange = Exchange::of_new_connection();
             exchange.end();
             exchange.progress.writing.set(is_stuck);
-            let mut entry = Entry::new(&exchange, None, start);
+            let mut entry = ConnectionEntry::new(&exchange, None, start);
             for after in 0..30 {
                 let stream = Rc::new(Exchange::new(exchange.connection()));
                 stream.begin(&Method::GET);
@@ -422,7 +422,7 @@ mod tests {
         let tick = limits.tick();
         let start = Instant::now();
         let exchange = Exchange::receiving(&Method::PUT);
-        let mut entry = Entry::new(&exchange, None, start);
+        let mut entry = ConnectionEntry::new(&exchange, None, start);
         let mut now = start;
         let mut is_cut = |now| {
             entry.check(now, tick, limits);
@@ -489,7 +489,7 @@ mod tests {
         };
         let (start, tick) = (Instant::now(), limits.tick());
         let exchange = Exchange::receiving(&Method::PUT);
-        let mut entry = Entry::new(&exchange, None, start);
+        let mut entry = ConnectionEntry::new(&exchange, None, start);
         let mut check = |after, is_waiting| {
             exchange.progress.count_received(1);
             exchange.progress.reading.set(is_waiting);
@@ -538,7 +538,7 @@ mod tests {
         };
         let start = Instant::now();
         let exchange = Exchange::receiving(&Method::PUT);
-        let mut entry = Entry::new(&exchange, None, start);
+        let mut entry = ConnectionEntry::new(&exchange, None, start);
         let mut check = |after| {
             entry.check(start + after, tick, &limits);
             exchange.exceeded()

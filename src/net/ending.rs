@@ -35,7 +35,7 @@ const SILENCE: Duration = Duration::from_secs(5);
 
 /// What the client of a connection that ends may be doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Peer {
+pub(super) enum PeerActivity {
     /// It has sent all that was asked of it, as far as is known.
     IsAnswered,
     /// It has sent more than was read, and may see its response only when it has sent its whole request.
@@ -49,14 +49,14 @@ pub(super) enum Peer {
 /// Ends the connection in order.
 pub(super) async fn end(
     context: &ConnectionContext<'_>,
-    peer: Peer,
+    peer: PeerActivity,
 ) -> Result<(), ConnectionError> {
     let socket = &context.socket;
     let mut rest = Rest::default();
     if socket.tls().is_some() {
         follow(context, |cx| socket.poll_close(cx)).await?;
     }
-    let is_answered = peer == Peer::IsAnswered && !context.exchange.left_unread();
+    let is_answered = peer == PeerActivity::IsAnswered && !context.exchange.left_unread();
     // Then dropping the socket sends FIN: no byte is unread, so no RST, and the kernel sends what it has.
     let is_read = || (socket.raw).with(|socket| Ok(ioctl_fionread(socket)? == 0));
     if is_answered && context.exchange.progress.moved.get() <= LITTLE && is_read()? {
@@ -70,7 +70,7 @@ pub(super) async fn end(
         }
         polled
     });
-    if peer != Peer::Subscribes {
+    if peer != PeerActivity::Subscribes {
         sent.await?;
     } else if let Ok(sent) = timeout(LINGER, sent).await {
         sent?;
@@ -144,8 +144,12 @@ impl Rest {
     /// speed, for a client may look for the response only when it has sent all. Others have their turn after each
     /// [`BURST`]. During a drain, or when another client waits for its place, one that goes on with a request has
     /// [`LINGER`]; one that reads the last frames has it after each that it sends.
-    async fn linger(mut self, context: &ConnectionContext<'_>, peer: Peer) -> io::Result<()> {
-        let reads_frames = peer == Peer::SendsFrames;
+    async fn linger(
+        mut self,
+        context: &ConnectionContext<'_>,
+        peer: PeerActivity,
+    ) -> io::Result<()> {
+        let reads_frames = peer == PeerActivity::SendsFrames;
         let is_hurried = Cell::new(context.exchange.progress.given_up.get() && !reads_frames);
         let first = if is_hurried.get() { LINGER } else { LONGEST };
         let end = Cell::new(Instant::now() + first);

@@ -24,7 +24,7 @@ use super::reactor::{ConnectionContext, ConnectionError, Cut};
 use super::socket::Socket;
 use super::socket_reader::{Held, SocketReader};
 use super::socket_writer::{BURST, Follows};
-use crate::http::{Ends, FramingError, Phase, RequestBody, Session, Stop, is_hole};
+use crate::http::{Ends, FramingError, Phase, RequestBody, Session, StopReason, is_hole};
 use crate::metrics::TimeLimit;
 
 /// From this length on, in bytes, full packets gain more than two system calls cost.
@@ -41,7 +41,7 @@ pub(super) enum Next {
     Close,
     /// The bytes behind begin with the head of a long upload, which is received, or a request is rejected, and the
     /// connection closes.
-    Stop(Stop),
+    Stop(StopReason),
     /// The protocol is another from now on.
     Upgrade(Box<Session>),
 }
@@ -137,7 +137,7 @@ fn next_step(context: &ConnectionContext<'_>, held: Held, should_rest: bool) -> 
         Held::Stop(stop) => Some(Next::Stop(stop)),
         Held::Part if is_late => {
             context.reactor.exceeds(TimeLimit::Header, context.client);
-            Some(Next::Stop(Stop::Error(FramingError::Late)))
+            Some(Next::Stop(StopReason::Error(FramingError::Late)))
         }
         Held::Nothing if is_late || context.is_finishing() => Some(Next::Close),
         // Of a head that is held only its own reader knows which fields are taken out.

@@ -36,7 +36,7 @@ use crate::http::{
     catch_panic, content_length,
 };
 use crate::metrics::TimeLimit;
-use answering::{Answering, Place, Stage};
+use answering::{Answering, ResponseStage, StreamPermit};
 pub(super) use frame_io::PREFACE;
 use frame_io::{FrameIo, Output};
 
@@ -291,25 +291,25 @@ impl Multiplexer<'_> {
 
     /// A place for another stream. Without one, the connection is woken when it may have one, also if its own streams
     /// never end.
-    fn poll_place(&mut self, cx: &mut Context<'_>) -> Poll<Place> {
+    fn poll_place(&mut self, cx: &mut Context<'_>) -> Poll<StreamPermit> {
         // What it got meanwhile goes to others, if it needs none.
         let waiting = self.waiting.take();
         if self.streams.len() >= MOST_STREAMS as usize {
             return Poll::Pending;
         }
         if Rc::strong_count(&self.place) == 1 {
-            return Poll::Ready(Place::OfConnection(Rc::clone(&self.place)));
+            return Poll::Ready(StreamPermit::OfConnection(Rc::clone(&self.place)));
         }
         let places = &self.context.reactor.streams;
         if let Ok(place) = Arc::clone(places).try_acquire_owned() {
-            return Poll::Ready(Place::Shared(place));
+            return Poll::Ready(StreamPermit::Shared(place));
         }
         let mut waiting = waiting.unwrap_or_else(|| Box::pin(Arc::clone(places).acquire_owned()));
         match waiting.as_mut().poll(cx) {
             // The semaphore is never closed.
-            Poll::Ready(place) => {
-                place.map_or(Poll::Pending, |place| Poll::Ready(Place::Shared(place)))
-            }
+            Poll::Ready(place) => place.map_or(Poll::Pending, |place| {
+                Poll::Ready(StreamPermit::Shared(place))
+            }),
             Poll::Pending => {
                 self.waiting = Some(waiting);
                 Poll::Pending
@@ -317,7 +317,7 @@ impl Multiplexer<'_> {
         }
     }
 
-    fn accept(&mut self, (request, response): Asked, place: Place) {
+    fn accept(&mut self, (request, response): Asked, place: StreamPermit) {
         self.context.socket.raw.send_on();
         let (head, body) = request.into_parts();
         let reactor = self.context.reactor;
@@ -345,7 +345,7 @@ impl Multiplexer<'_> {
                     let Ok(response) = known.into_inner();
                     answering.try_send(response)
                 }
-                work @ Responding::Right(_) => Some(Stage::Responding(work)),
+                work @ Responding::Right(_) => Some(ResponseStage::Responding(work)),
             }
         });
         match begun {

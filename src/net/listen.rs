@@ -30,7 +30,7 @@ const MOST_PASSED: RawFd = 1 << 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
     /// Where.
-    pub at: At,
+    pub at: ListenAddress,
     /// Connections are encrypted, by TLS.
     pub by_tls: bool,
     /// Connections come by a proxy, and begin with a header of the PROXY protocol.
@@ -39,7 +39,7 @@ pub struct Listen {
 
 /// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum At {
+pub enum ListenAddress {
     /// On this address.
     Address(SocketAddr),
     /// On a unix socket of this path.
@@ -50,7 +50,7 @@ pub enum At {
 
 impl Listen {
     /// Listens at `at`, without TLS and without a proxy.
-    pub fn in_the_clear(at: At) -> Self {
+    pub fn in_the_clear(at: ListenAddress) -> Self {
         Self {
             at,
             by_tls: false,
@@ -61,20 +61,22 @@ impl Listen {
     /// True when other machines may reach it. A socket that is no listener is none that they reach; to bind it fails.
     pub fn is_exposed(&self) -> bool {
         let bound = match self.at {
-            At::Fd(fd) => passed_listener(fd).and_then(|socket| At::of(&socket)),
+            ListenAddress::Fd(fd) => {
+                passed_listener(fd).and_then(|socket| ListenAddress::of(&socket))
+            }
             _ => Ok(self.at.clone()),
         };
-        bound.is_ok_and(|at| matches!(at, At::Address(_)) && !at.is_loopback())
+        bound.is_ok_and(|at| matches!(at, ListenAddress::Address(_)) && !at.is_loopback())
     }
 
     /// True when another listener of `all` has all IPv4 addresses on this port: this one then has the IPv6 addresses
     /// alone.
     fn leaves_v4(&self, all: &[Self]) -> bool {
         let port = match &self.at {
-            At::Address(address) if address.port() != 0 => address.port(),
+            ListenAddress::Address(address) if address.port() != 0 => address.port(),
             _ => return false,
         };
-        let v4 = At::Address((Ipv4Addr::UNSPECIFIED, port).into());
+        let v4 = ListenAddress::Address((Ipv4Addr::UNSPECIFIED, port).into());
         all.iter().any(|other| other.at == v4)
     }
 
@@ -88,29 +90,29 @@ impl Listen {
     ) -> io::Result<(Self, Vec<Listener>)> {
         let v6_only = self.leaves_v4(all);
         let (first, file) = match &self.at {
-            &At::Address(address) => {
+            &ListenAddress::Address(address) => {
                 if shared {
                     // A server of another directory would share its clients, without a word of the kernel.
                     drop(listen(address, false, v6_only)?);
                 }
                 (listen(address, shared, v6_only)?, None)
             }
-            At::Unix(path) => {
+            ListenAddress::Unix(path) => {
                 let (socket, file) = listen_unix(path)?;
                 (socket, Some(Arc::new(file)))
             }
-            &At::Fd(fd) => (passed_listener(fd)?, None),
+            &ListenAddress::Fd(fd) => (passed_listener(fd)?, None),
         };
-        let at = At::of(&first)?;
+        let at = ListenAddress::of(&first)?;
         let another = |_| match at {
             // The port that was picked, if it was 0.
-            At::Address(address) => listen(address, shared, v6_only),
+            ListenAddress::Address(address) => listen(address, shared, v6_only),
             _ => first.try_clone(),
         };
         let others = (1..sockets).map(another).collect::<io::Result<Vec<_>>>()?;
         let properties = Properties {
             file,
-            outlives: matches!(self.at, At::Fd(_)),
+            outlives: matches!(self.at, ListenAddress::Fd(_)),
             by_loopback: at.is_loopback(),
             by_tls: self.by_tls,
             by_proxy: self.by_proxy,
@@ -133,8 +135,8 @@ impl Listen {
     fn written(&self, clear: &str) -> String {
         let proxied = if self.by_proxy { "proxy+" } else { "" };
         let scheme = match (&self.at, self.by_tls) {
-            (At::Address(_), true) => "https://",
-            (At::Address(_), false) => clear,
+            (ListenAddress::Address(_), true) => "https://",
+            (ListenAddress::Address(_), false) => clear,
             (_, true) => "https+",
             (_, false) => "",
         };
@@ -148,7 +150,7 @@ impl fmt::Display for Listen {
     }
 }
 
-impl At {
+impl ListenAddress {
     /// Where `socket` listens: at the real port, or at a path, which begins with `@` where it is an abstract name.
     fn of(socket: &TcpListener) -> io::Result<Self> {
         let address = SockRef::from(socket).local_addr()?;
@@ -165,7 +167,7 @@ impl At {
     }
 }
 
-impl fmt::Display for At {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(address) => address.fmt(f),

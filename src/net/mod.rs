@@ -26,11 +26,11 @@ use crate::lifecycle::Draining;
 
 pub use connection_limit::ConnectionLimit;
 pub use connections::Limits;
-pub use listen::{At, BadCount, Listen, everywhere, inherited_fds};
+pub use listen::{BadCount, Listen, ListenAddress, everywhere, inherited_fds};
 #[cfg(any(test, fuzzing))]
 pub use proxy_header::fuzz;
 pub use reactor::ReactorConfig;
-pub use tls::{ClientAuthority, Identity, Tls, TlsError, TlsOptions};
+pub use tls::{ClientAuthority, ServerCertificates, Tls, TlsError, TlsOptions};
 
 use listen::Listener;
 
@@ -71,7 +71,7 @@ impl Listeners {
     }
 
     /// Where they listen.
-    pub fn addresses(&self) -> impl Iterator<Item = &At> {
+    pub fn addresses(&self) -> impl Iterator<Item = &ListenAddress> {
         self.places.iter().map(|(place, _)| &place.at)
     }
 

@@ -120,7 +120,7 @@ impl AsyncRead for &Socket {
 #[derive(Debug)]
 pub(super) struct TlsSession {
     connection: ServerConnection,
-    received: Received,
+    received: Undecrypted,
     /// The counters of the handshake, once it begins and until it has been counted.
     pub(super) uncounted: Option<Arc<ReactorCounters>>,
 }
@@ -130,7 +130,7 @@ impl TlsSession {
     pub(super) fn new(config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
         Ok(Self {
             connection: ServerConnection::new(config)?,
-            received: Received::default(),
+            received: Undecrypted::default(),
             uncounted: None,
         })
     }
@@ -277,7 +277,7 @@ impl TlsSession {
         socket: BorrowedFd<'_>,
         flags: SendFlags,
     ) -> io::Result<usize> {
-        self.connection.write_tls(&mut Sender(socket, flags))
+        self.connection.write_tls(&mut RecordSink(socket, flags))
     }
 }
 
@@ -291,12 +291,12 @@ impl Drop for TlsSession {
 
 /// Received, and not decrypted: the library reads some KiB at a time, which would be a system call each.
 #[derive(Debug, Default)]
-struct Received {
+struct Undecrypted {
     bytes: Bytes,
     has_ended: bool,
 }
 
-impl Received {
+impl Undecrypted {
     /// Receives the next piece. All before it has been read.
     fn poll_more(&mut self, socket: &RawSocket, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         with_scratch(|scratch| {
@@ -308,7 +308,7 @@ impl Received {
     }
 }
 
-impl Read for Received {
+impl Read for Undecrypted {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         if self.bytes.is_empty() && !self.has_ended {
             // The library then keeps no more memory than for its next step.
@@ -322,9 +322,9 @@ impl Read for Received {
 }
 
 /// A socket that takes what is encrypted.
-struct Sender<'a>(BorrowedFd<'a>, SendFlags);
+struct RecordSink<'a>(BorrowedFd<'a>, SendFlags);
 
-impl Write for Sender<'_> {
+impl Write for RecordSink<'_> {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         self.write_vectored(&[IoSlice::new(buf)])
     }

@@ -15,7 +15,7 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::socket::Socket;
-use crate::http::{Framing, FramingError, OptionalFields, Stop};
+use crate::http::{Framing, FramingError, OptionalFields, StopReason};
 
 /// How much is read of the rest of a head at a time, in bytes.
 const PIECE: usize = 4 << 10;
@@ -39,7 +39,7 @@ pub(super) enum Held {
     /// The beginning of a head, or of a line of a chunked body, which waits for its rest.
     Part,
     /// The head of a long upload, or a request that is invalid, and all behind it.
-    Stop(Stop),
+    Stop(StopReason),
 }
 
 /// The reader of one connection.
@@ -89,7 +89,7 @@ impl SocketReader {
 
     /// True where nothing is for hyper: the first request is a long upload.
     pub(super) fn begins_with_upload(&self) -> bool {
-        self.passed == 0 && self.state.held.get() == Held::Stop(Stop::Upload)
+        self.passed == 0 && self.state.held.get() == Held::Stop(StopReason::Upload)
     }
 
     fn poll_socket(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
@@ -156,7 +156,7 @@ impl SocketReader {
         }
     }
 
-    fn note(&mut self, stop: Option<Stop>) {
+    fn note(&mut self, stop: Option<StopReason>) {
         self.state.held.set(match stop {
             Some(stop) => Held::Stop(stop),
             None if self.held.len() > self.passed => Held::Part,
@@ -191,7 +191,7 @@ impl AsyncRead for SocketReader {
             }
             match self.state.held.get() {
                 // The reader of the body must learn that it is malformed.
-                Held::Stop(Stop::Error(FramingError::Chunks)) => {
+                Held::Stop(StopReason::Error(FramingError::Chunks)) => {
                     return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
                 }
                 // The loop of the connection goes on with it, once the requests before it have been answered.

@@ -20,7 +20,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::acceptor::{self, Accepted, Batch, ReactorListener, Worker, Workers};
+use super::acceptor::{self, AcceptBatch, Accepted, ReactorListener, Worker, Workers};
 use super::connection;
 use super::connection_limit::ConnectionLimit;
 use super::listen::Listener;
@@ -215,7 +215,7 @@ async fn drain(reactor: &Reactor, index: usize, mut draining: Draining) {
 
 /// Serves what the acceptor hands over, until it ends.
 async fn serve_accepted(mut connections: mpsc::UnboundedReceiver<Accepted>, reactor: &Rc<Reactor>) {
-    let mut batch = Batch::default();
+    let mut batch = AcceptBatch::default();
     while let Some(accepted) = connections.recv().await {
         reactor.serve(accepted);
         batch.count().await;

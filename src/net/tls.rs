@@ -44,7 +44,7 @@ pub(super) const HTTP2: &[u8] = b"h2";
 
 /// The certificates that the server proves itself by.
 #[derive(Clone, Debug)]
-pub enum Identity {
+pub enum ServerCertificates {
     /// Pairs of files: a chain of certificates, and its key. The first is shown where none has the name that is asked
     /// for.
     Files(Vec<(PathBuf, PathBuf)>),
@@ -65,7 +65,7 @@ pub struct ClientAuthority {
 #[derive(Clone, Debug)]
 pub struct TlsOptions {
     /// The certificates that the server proves itself by.
-    pub identity: Identity,
+    pub identity: ServerCertificates,
     /// The authority of clients, if they prove themselves.
     pub clients: Option<ClientAuthority>,
 }
@@ -103,7 +103,7 @@ impl Tls {
 
     /// Reads the files anew; connections that begin from now on use them. Sessions are resumed still.
     pub fn reload(&self) -> Result<(), TlsError> {
-        if let Identity::SelfSigned(_) = self.options.identity {
+        if let ServerCertificates::SelfSigned(_) = self.options.identity {
             return Ok(());
         }
         let ticketer = Arc::clone(&self.current().ticketer);
@@ -125,8 +125,8 @@ fn configure(
 ) -> Result<ServerConfig, TlsError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let certificates = match &options.identity {
-        Identity::Files(pairs) => Certificates::read(pairs, &provider)?,
-        Identity::SelfSigned(names) => self_signed(names, &provider)?,
+        ServerCertificates::Files(pairs) => Certificates::read(pairs, &provider)?,
+        ServerCertificates::SelfSigned(names) => self_signed(names, &provider)?,
     };
     let end = certificates.end();
     let clients = match &options.clients {

@@ -11,7 +11,7 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::access::{Access, BadAccess};
 use crate::config::{Config, DescriptorLimitError, DirectoryConfig, Values};
-use crate::net::{At, Listen, Tls, TlsError};
+use crate::net::{Listen, ListenAddress, Tls, TlsError};
 use crate::s3::{self, S3};
 use crate::sandbox::{self, Confined, SandboxError};
 use crate::store::{self, Directory, Inspected, OpenError, Store};
@@ -65,9 +65,9 @@ fn hint(error: &io::Error) -> &'static str {
 /// Advice about a place that cannot be listened on.
 fn hint_of_place(at: &Listen, error: &io::Error) -> String {
     let address = match &at.at {
-        At::Address(address) => address,
-        At::Unix(path) => return hint_of_path(path, error),
-        At::Fd(_) => return String::new(),
+        ListenAddress::Address(address) => address,
+        ListenAddress::Unix(path) => return hint_of_path(path, error),
+        ListenAddress::Fd(_) => return String::new(),
     };
     match (error.kind(), address.port()) {
         (io::ErrorKind::AddrInUse, port) => format!(

@@ -24,7 +24,7 @@ pub struct Page {
 }
 
 /// A part of a page, of which all keys may be seen.
-struct Part {
+struct VisiblePart {
     page: Page,
     /// The item that stands for all keys of this part, if there is one.
     folder: Option<String>,
@@ -33,7 +33,7 @@ struct Part {
 impl Page {
     /// The visible parts of this page, in the order of its items. A folder may come several times, once for each prefix
     /// in it.
-    fn parts(&self) -> Vec<Part> {
+    fn parts(&self) -> Vec<VisiblePart> {
         let all = |prefix: &str| Self {
             prefix: prefix.to_owned(),
             within: Prefixes::all(),
@@ -41,13 +41,13 @@ impl Page {
         };
         if self.within.has(&self.prefix) {
             let page = all(&self.prefix);
-            return vec![Part { page, folder: None }];
+            return vec![VisiblePart { page, folder: None }];
         }
         let part = |prefix| {
             let Some(folder) = self.common(prefix) else {
                 let has_more = prefix > self.after.as_str() || self.after.starts_with(prefix);
                 let page = has_more.then(|| all(prefix))?;
-                return Some(Part { page, folder: None });
+                return Some(VisiblePart { page, folder: None });
             };
             let one = Self {
                 after: String::new(),
@@ -56,7 +56,7 @@ impl Page {
                 folders: self.folders,
                 ..all(prefix)
             };
-            self.has(folder).then(|| Part {
+            self.has(folder).then(|| VisiblePart {
                 page: one,
                 folder: Some(folder.to_owned()),
             })
@@ -125,7 +125,7 @@ impl Page {
 /// takes its items. Each part is asked for once at most, and none once there are enough.
 pub struct Visible<'p, T> {
     page: &'p Page,
-    parts: std::vec::IntoIter<Part>,
+    parts: std::vec::IntoIter<VisiblePart>,
     /// The folder that the part asked for last is about.
     folder: Option<String>,
     /// The items, in order.
@@ -137,8 +137,9 @@ impl<T: AsRef<str> + From<String>> Visible<'_, T> {
     pub fn next(&mut self) -> Option<Page> {
         let room = self.page.limit.checked_sub(self.found.len())?;
         let last = self.found.last().map(T::as_ref);
-        let is_missing = |part: &Part| part.folder.is_none() || part.folder.as_deref() != last;
-        let Part { mut page, folder } = self.parts.find(is_missing)?;
+        let is_missing =
+            |part: &VisiblePart| part.folder.is_none() || part.folder.as_deref() != last;
+        let VisiblePart { mut page, folder } = self.parts.find(is_missing)?;
         self.folder = folder;
         page.limit = page.limit.min(room);
         Some(page)

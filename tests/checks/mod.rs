@@ -26,7 +26,7 @@ use hyper::header::{
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::http::forms::perform::Frames;
+use crate::http::body::request::Frames;
 use crate::http::head::path;
 use crate::http::head::query::QueryFields;
 use crate::http::head::range::{MAX_PARTS, ranges};

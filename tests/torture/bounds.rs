@@ -17,8 +17,8 @@ const WRITERS: usize = 8;
 /// Values written before each kill: some times what there is room for.
 const BEFORE_KILL: usize = 300;
 
-/// The time by the clock that dates uses, in milliseconds. It stands still from one tick of the kernel to the next, which
-/// a busy machine may give late: of two uses in one tick it is not known which the server saw first.
+/// The time by the clock that dates uses, in milliseconds. It stands still from one tick of the kernel to the next,
+/// which a busy machine may give late: of two uses in one tick it is not known which the server saw first.
 fn tick() -> i64 {
     let time = clock_gettime(ClockId::MonotonicCoarse);
     time.tv_sec * 1000 + time.tv_nsec / 1_000_000

@@ -9,7 +9,8 @@ mod metrics;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use hyper::StatusCode;
+use async_trait::async_trait;
+use hyper::{Method, StatusCode};
 
 use crate::access::Access;
 use crate::access::Right;
@@ -17,11 +18,12 @@ use crate::http::admin::health::{Readiness, ReadinessProbe};
 use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::head::path::PAGES;
-use crate::http::refusal::common::NO_SUCH_PATH;
+use crate::http::refusal::common::{NO_SUCH_PATH, no_page_method};
 use crate::http::request::RequestContext;
-use crate::http::response::{Reply, TEXT, unstored};
+use crate::http::request::head::RequestHead;
+use crate::http::response::{Outcome, Reply, TEXT, unstored};
 use crate::http::service_config::Routes;
-use crate::http::verb::{Performing, Verb};
+use crate::http::verb::{OptionsRequest, Parsed, Verb, parsed};
 use crate::metrics::{LAST_RELOAD_FAILED, ReactorCounters, process_start};
 use crate::store::Store;
 
@@ -30,13 +32,15 @@ pub use crate::metrics::MetricsFormat;
 /// The paths of the pages.
 const INDEX: &str = "/-/healthz /-/ready /-/metrics";
 
+const METHODS: &str = "GET, HEAD, OPTIONS";
+
 /// The words that `/-/ready` adds after a reload that failed.
 const STALE: &str =
     "; the last reload failed, so the old certificates or rules still count: the log says why";
 
 /// A page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Page {
+pub enum AdminPage {
     /// `/` of a listener without values: the paths of the pages.
     Index,
     /// `/-/healthz`: the process is alive.
@@ -47,7 +51,7 @@ pub enum Page {
     Metrics,
 }
 
-impl Page {
+impl AdminPage {
     /// True where it needs no right: monitors of a server have no secret.
     pub fn is_open(self, routes: Routes) -> bool {
         self != Self::Metrics || routes == Routes::Pages
@@ -65,12 +69,12 @@ impl Page {
 }
 
 /// The page that `path` names on a listener with these `routes`.
-pub fn page(path: &str, routes: Routes) -> Option<Page> {
+pub fn page(path: &str, routes: Routes) -> Option<AdminPage> {
     if routes == Routes::Pages && path == "/" {
-        return Some(Page::Index);
+        return Some(AdminPage::Index);
     }
-    let page = Page::named(path.strip_prefix(PAGES)?)?;
-    let is_elsewhere = routes == Routes::Values && page == Page::Metrics;
+    let page = AdminPage::named(path.strip_prefix(PAGES)?)?;
+    let is_elsewhere = routes == Routes::Values && page == AdminPage::Metrics;
     (!is_elsewhere).then_some(page)
 }
 
@@ -78,27 +82,43 @@ pub fn page(path: &str, routes: Routes) -> Option<Page> {
 pub struct PageRequest {
     /// None where it is only asked what the request needs.
     pub admin: Option<Arc<Admin>>,
-    pub page: Page,
+    pub page: AdminPage,
     pub format: MetricsFormat,
 }
 
+/// The request for a page of this server, if there is one at the path. With `--compat` there is one for GET and HEAD
+/// alone.
+pub fn page_request(asked: &RequestHead<'_>, admin: Option<&Arc<Admin>>) -> Parsed {
+    let config = asked.config;
+    let Some(page) = page(asked.path, config.routes) else {
+        return Ok(None);
+    };
+    if asked.reads() {
+        return parsed(PageRequest {
+            admin: admin.cloned(),
+            page,
+            format: MetricsFormat::preferred(&asked.head.headers),
+        });
+    }
+    match asked.head.method {
+        _ if config.compat => Ok(None),
+        Method::OPTIONS => parsed(OptionsRequest::of(asked, METHODS)),
+        _ => Err(no_page_method(METHODS)),
+    }
+}
+
+#[async_trait(?Send)]
 impl Verb for PageRequest {
     fn needs(&self) -> Vec<Need<'_>> {
         match self.page {
-            Page::Metrics => vec![Need::any(Right::Metrics, "")],
+            AdminPage::Metrics => vec![Need::any(Right::Metrics, "")],
             _ => Vec::new(),
         }
     }
 
-    fn perform<'r>(
-        self: Box<Self>,
-        _request: &'r RequestContext,
-        _body: &'r mut Received<'_>,
-    ) -> Performing<'r> {
-        Box::pin(async move {
-            let admin = self.admin.ok_or(NO_SUCH_PATH)?;
-            Ok(admin.answer(self.page, self.format).await.into())
-        })
+    async fn perform(self: Box<Self>, _: &RequestContext, _: &mut Received<'_>) -> Outcome {
+        let admin = self.admin.ok_or(NO_SUCH_PATH)?;
+        Ok(admin.answer(self.page, self.format).await.into())
     }
 }
 
@@ -143,11 +163,11 @@ impl Admin {
     }
 
     /// The text of `page`, in the format that the client prefers.
-    pub async fn answer(&self, page: Page, format: MetricsFormat) -> PageText {
+    pub async fn answer(&self, page: AdminPage, format: MetricsFormat) -> PageText {
         match page {
-            Page::Index => PageText::line(true, INDEX),
-            Page::Health => PageText::line(true, "alive"),
-            Page::Ready => {
+            AdminPage::Index => PageText::line(true, INDEX),
+            AdminPage::Health => PageText::line(true, "alive"),
+            AdminPage::Ready => {
                 let readiness = self.readiness(false).await;
                 let is_ready = readiness.is_ok();
                 let mut text = readiness.unwrap_or_else(|why| format!("not ready: {why}"));
@@ -156,7 +176,7 @@ impl Admin {
                 }
                 PageText::line(is_ready, &text)
             }
-            Page::Metrics => {
+            AdminPage::Metrics => {
                 let is_ready = self.readiness(true).await.is_ok();
                 PageText {
                     is_good: true,

@@ -10,20 +10,23 @@ pub mod tar;
 pub mod unpack;
 pub mod zip;
 
-use crate::http::refusal::Refusal;
-use crate::http::refusal::kind::Kind;
-use hyper::StatusCode;
 use hyper::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, HeaderMap,
     HeaderValue,
 };
+use hyper::{Method, StatusCode};
 
 use crate::http::fields::end;
 use crate::http::head::query::{BAD_QUERY, Parameters, QueryFields};
 use crate::http::head::syntax::{encoded, put};
+use crate::http::listing::{self, ListFormat, ListTarget, Query};
+use crate::http::refusal::Refusal;
+use crate::http::refusal::kind::Kind;
+use crate::http::request::head::RequestHead;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::digest_fields::are_announced;
+use crate::http::verb::{Parsed, parsed};
 use crate::store::{BadKey, Digests, Key, Page, WriteCondition};
 
 /// A format of archives.
@@ -57,7 +60,7 @@ pub const NO_TAR: Refusal = Refusal::new(
 );
 
 /// The refusal of a field that would have to be ignored.
-pub fn takes_no(field: &str) -> Refusal {
+fn takes_no(field: &str) -> Refusal {
     BAD_ARCHIVE.because(format!(
         "an archive is stored without {field}: for that, store each value with PUT"
     ))
@@ -81,7 +84,7 @@ const ARCHIVE: &str = "archive";
 const FILES: &str = "files";
 
 /// The parameters of an archive.
-pub const PARAMETERS: &Parameters = &Parameters {
+const PARAMETERS: &Parameters = &Parameters {
     of: "an archive",
     once: &[ARCHIVE],
     many: &[FILES],
@@ -89,7 +92,7 @@ pub const PARAMETERS: &Parameters = &Parameters {
 };
 
 /// The parameters of a tar that is stored below a folder.
-pub const OF_TAR: &Parameters = &Parameters {
+const OF_TAR: &Parameters = &Parameters {
     of: "a tar that is stored",
     once: &[ARCHIVE],
     many: &[],
@@ -97,7 +100,7 @@ pub const OF_TAR: &Parameters = &Parameters {
 };
 
 /// The parameters of a value that is stored: none. With that of a tar it would get the name of the folder.
-pub const OF_VALUE: &Parameters = &Parameters {
+const OF_VALUE: &Parameters = &Parameters {
     of: "a value",
     once: &[],
     many: &[],
@@ -109,7 +112,7 @@ const MOST: usize = 1000;
 
 /// The names of values and folders below `folder` that the query selects, if it selects some: each once, in their
 /// order.
-pub fn selected(query: &QueryFields<'_>, folder: &str) -> Result<Option<Vec<Box<str>>>, Refusal> {
+fn selected(query: &QueryFields<'_>, folder: &str) -> Result<Option<Vec<Box<str>>>, Refusal> {
     let mut all: Vec<Box<str>> = Vec::new();
     for name in query.all(FILES) {
         if all.len() == MOST {
@@ -165,6 +168,58 @@ impl UnpackRequest {
         }
         Ok(Self { folder, only_new })
     }
+}
+
+/// The GET of an archive. What looks like one mistyped is refused: it would be a listing.
+pub fn packing(asked: &RequestHead<'_>) -> Parsed {
+    let (query, of_listing) = (&asked.query, listing::PARAMETERS);
+    if !asked.reads() || query.is_empty() {
+        return Ok(None);
+    }
+    let Some(folder) = asked.folder()? else {
+        return Ok(None);
+    };
+    let Some(format) = ArchiveFormat::of(query)? else {
+        query.check(of_listing, &[PARAMETERS])?;
+        return Ok(None);
+    };
+    query.check(PARAMETERS, &[of_listing])?;
+    let selected = selected(query, &folder)?;
+    parsed(ArchiveRequest {
+        format,
+        page: ListTarget::new(folder, Query::default(), ListFormat::Json).page,
+        selected,
+    })
+}
+
+/// The PUT of an archive to a folder. A PUT of a value with the parameter of one would get the name of the folder.
+pub fn unpacking(asked: &RequestHead<'_>) -> Parsed {
+    let (head, query, config) = (asked.head, &asked.query, asked.config);
+    let in_parts = asked.common.resumable && config.resumes();
+    let stores = head.method == Method::PUT || (head.method == Method::POST && in_parts);
+    if !stores || query.is_empty() || config.compat {
+        return Ok(None);
+    }
+    if asked.key().is_ok() {
+        asked.may_change()?;
+        query.check(OF_VALUE, &[OF_TAR])?;
+        return Ok(None);
+    }
+    let folder = match asked.folder() {
+        Ok(Some(folder)) if head.method == Method::PUT => folder,
+        _ => return Ok(None),
+    };
+    query.check(OF_TAR, &[listing::PARAMETERS, PARAMETERS])?;
+    let Some(format) = ArchiveFormat::of(query)? else {
+        return Ok(None);
+    };
+    asked.may_change()?;
+    asked.needs_length()?;
+    asked.refuses_if()?;
+    if in_parts {
+        return Err(takes_no("Upload-Complete"));
+    }
+    parsed(UnpackRequest::of(format, folder, &head.headers)?)
 }
 
 /// Refuses digests in the fields of an archive, or in its trailers.

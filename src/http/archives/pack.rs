@@ -9,6 +9,7 @@ use std::future::{poll_fn, ready};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use bytes::BytesMut;
 use crc32fast::Hasher;
 use futures_util::stream::{self, PollNext, StreamExt as _, TryStreamExt as _};
@@ -30,9 +31,9 @@ use crate::http::piece::Piece;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{NO_SUCH_FOLDER, NO_SUCH_KEY};
 use crate::http::request::{RequestContext, Service};
-use crate::http::response::{Reply, plain};
+use crate::http::response::{Outcome, Reply, plain};
 use crate::http::values::representation::validators;
-use crate::http::verb::{Performing, Verb};
+use crate::http::verb::Verb;
 use crate::store::{CONTENDED, Error, IN_MEMORY, Key, Page, Purpose, TRIES, ValuesBelow, second};
 
 /// Headers and short values are sent together, about so many bytes of them.
@@ -45,6 +46,7 @@ const IDLE: usize = 64;
 const NO_ROOM: Error =
     Error::Exhausted("memory for the directories of zips, which a tar does not need");
 
+#[async_trait(?Send)]
 impl Verb for ArchiveRequest {
     fn needs(&self) -> Vec<Need<'_>> {
         let prefix = &self.page.prefix;
@@ -64,63 +66,54 @@ impl Verb for ArchiveRequest {
         Ok(())
     }
 
-    fn perform<'r>(
-        self: Box<Self>,
-        request: &'r RequestContext,
-        _body: &'r mut Received<'_>,
-    ) -> Performing<'r> {
-        Box::pin(archive(request, *self))
-    }
-}
-
-/// Answers the archive that was `asked` for.
-async fn archive(request: &RequestContext, asked: ArchiveRequest) -> Result<Reply, Refusal> {
-    let ArchiveRequest {
-        format,
-        page,
-        selected,
-    } = asked;
-    let (folder, selects) = (page.prefix.clone(), selected.is_some());
-    if !selects && !Box::pin(is_there(&request.service, &page)).await? {
-        return Err(NO_SUCH_FOLDER);
-    }
-    let (sender, mut pieces) = channel(1);
-    let packer = Packer {
-        service: Rc::clone(&request.service),
-        principal: request.context.principal.clone(),
-        zip: (format == ArchiveFormat::Zip).then(Zip::default),
-        reserved: reserve(&request.service, 0)?,
-        page,
-        selected,
-        out: BytesMut::new(),
-        is_within: false,
-        has_begun: false,
-        pieces: sender,
-    };
-    if selects && request.is_head() && !packer.has_members().await? {
-        return Err(NO_SUCH_KEY);
-    }
-    let packing = packer.pack();
-    let failed = stream::once(packing).filter_map(|it| ready(it.err().map(Err)));
-    let pieces = stream::poll_fn(move |cx| pieces.poll_recv(cx)).map(Ok);
-    let made = stream::select_with_strategy(pieces, failed, |(): &mut ()| PollNext::Left);
-    let mut made = Box::pin(made);
-    let mut first = None;
-    if !request.is_head() {
-        // What fails at once is an error, and no archive that breaks off.
-        first = made.try_next().await?;
-        if first.is_none() {
+    async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
+        let Self {
+            format,
+            page,
+            selected,
+        } = *self;
+        let (folder, selects) = (page.prefix.clone(), selected.is_some());
+        if !selects && !Box::pin(is_there(&request.service, &page)).await? {
+            return Err(NO_SUCH_FOLDER);
+        }
+        let (sender, mut pieces) = channel(1);
+        let packer = Packer {
+            service: Rc::clone(&request.service),
+            principal: request.context.principal.clone(),
+            zip: (format == ArchiveFormat::Zip).then(Zip::default),
+            reserved: reserve(&request.service, 0)?,
+            page,
+            selected,
+            out: BytesMut::new(),
+            is_within: false,
+            has_begun: false,
+            pieces: sender,
+        };
+        if selects && request.is_head() && !packer.has_members().await? {
             return Err(NO_SUCH_KEY);
         }
+        let packing = packer.pack();
+        let failed = stream::once(packing).filter_map(|it| ready(it.err().map(Err)));
+        let pieces = stream::poll_fn(move |cx| pieces.poll_recv(cx)).map(Ok);
+        let made = stream::select_with_strategy(pieces, failed, |(): &mut ()| PollNext::Left);
+        let mut made = Box::pin(made);
+        let mut first = None;
+        if !request.is_head() {
+            // What fails at once is an error, and no archive that breaks off.
+            first = made.try_next().await?;
+            if first.is_none() {
+                return Err(NO_SUCH_KEY);
+            }
+        }
+        let service = Rc::clone(&request.service);
+        let exchange = Rc::clone(&request.guard.exchange);
+        let rest = made.map_err(move |why: Refusal| service.broke_off(why, &exchange));
+        let pieces: Pieces = Box::pin(stream::iter(first.map(Ok)).chain(rest));
+        let response = plain(StatusCode::OK, Body::of(Content::Made(pieces)));
+        Ok(Reply::from(response).with(|headers| {
+            describe(headers, format, &folder, &request.service.config);
+        }))
     }
-    let service = Rc::clone(&request.service);
-    let exchange = Rc::clone(&request.guard.exchange);
-    let rest = made.map_err(move |why: Refusal| service.broke_off(why, &exchange));
-    let pieces: Pieces = Box::pin(stream::iter(first.map(Ok)).chain(rest));
-    let response = plain(StatusCode::OK, Body::of(Content::Made(pieces)));
-    Ok(Reply::from(response).with(|headers| {
-        describe(headers, format, &folder, &request.service.config);
-    }))
 }
 
 /// True for the folder of a client that may list all of it, if it is there, and of another if there is something that

@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use tar::{Builder, EntryType, Header};
 
 use crate::http::archives::{BAD_ARCHIVE, NO_TAR};
-use crate::http::forms::perform::Frames;
+use crate::http::body::request::Frames;
 use crate::http::head::syntax::number;
 use crate::http::refusal::Refusal;
 

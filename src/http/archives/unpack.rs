@@ -10,6 +10,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
+use async_trait::async_trait;
 use futures_util::future::{FutureExt as _, LocalBoxFuture};
 use futures_util::stream::{FuturesOrdered, StreamExt as _};
 use hyper::StatusCode;
@@ -23,10 +24,10 @@ use crate::http::body::request::Received;
 use crate::http::refusal::common::{PRECONDITION, too_large};
 use crate::http::refusal::{Done, Refusal, Work};
 use crate::http::request::RequestContext;
-use crate::http::response::{JSON, Reply, unstored};
+use crate::http::response::{JSON, Outcome, unstored};
 use crate::http::values::put::{PutOptions, receive_part};
 use crate::http::values::siblings::value_of;
-use crate::http::verb::{BodyUse, Performing, Verb};
+use crate::http::verb::{BodyUse, Verb};
 use crate::store::bounds::Together;
 use crate::store::{BadKey, Key, MAX_LEN, Preconditions, Published, StagingQuota, Store};
 
@@ -68,6 +69,7 @@ struct Unpacking<'r> {
     halted: Option<Halted>,
 }
 
+#[async_trait(?Send)]
 impl Verb for UnpackRequest {
     fn changes(&self) -> bool {
         true
@@ -85,49 +87,40 @@ impl Verb for UnpackRequest {
         Some("PUT")
     }
 
-    fn perform<'r>(
+    async fn perform(
         self: Box<Self>,
-        request: &'r RequestContext,
-        body: &'r mut Received<'_>,
-    ) -> Performing<'r> {
-        Box::pin(unpack(request, *self, body))
+        request: &RequestContext,
+        body: &mut Received<'_>,
+    ) -> Outcome {
+        let mut unpacking = Unpacking {
+            request,
+            asked: *self,
+            under_way: FuturesOrdered::new(),
+            keys: HashSet::new(),
+            bytes: 0,
+            together: Together::default(),
+            unpacked: Unpacked::default(),
+            first: Vec::new(),
+            halted: None,
+        };
+        let received = unpacking.receive(&mut TarReader::new(body)).await;
+        unpacking.settle(0, 0).await;
+        // Of several failures, the first member's.
+        let halted = unpacking.halted.or(received.err());
+        let Some((key, why)) = halted else {
+            let mut json = serde_json::to_vec(&unpacking.unpacked).unwrap_or_default();
+            json.push(b'\n');
+            return Ok(unstored(StatusCode::OK, JSON, json).into());
+        };
+        let Unpacked { stored, bytes, .. } = unpacking.unpacked;
+        Err(why.after(Done {
+            at: key,
+            values: Some(stored),
+            bytes: Some(bytes),
+            keys: unpacking.first,
+            ..Done::of(Work::Archive)
+        }))
     }
-}
-
-/// Stores the members of the tar that `body` is.
-async fn unpack(
-    request: &RequestContext,
-    asked: UnpackRequest,
-    body: &mut Received<'_>,
-) -> Result<Reply, Refusal> {
-    let mut unpacking = Unpacking {
-        request,
-        asked,
-        under_way: FuturesOrdered::new(),
-        keys: HashSet::new(),
-        bytes: 0,
-        together: Together::default(),
-        unpacked: Unpacked::default(),
-        first: Vec::new(),
-        halted: None,
-    };
-    let received = unpacking.receive(&mut TarReader::new(body)).await;
-    unpacking.settle(0, 0).await;
-    // Of several failures, the first member's.
-    let halted = unpacking.halted.or(received.err());
-    let Some((key, why)) = halted else {
-        let mut json = serde_json::to_vec(&unpacking.unpacked).unwrap_or_default();
-        json.push(b'\n');
-        return Ok(unstored(StatusCode::OK, JSON, json).into());
-    };
-    let Unpacked { stored, bytes, .. } = unpacking.unpacked;
-    Err(why.after(Done {
-        at: key,
-        values: Some(stored),
-        bytes: Some(bytes),
-        keys: unpacking.first,
-        ..Done::of(Work::Archive)
-    }))
 }
 
 impl Unpacking<'_> {

@@ -22,7 +22,7 @@ use base64::engine::general_purpose::GeneralPurposeConfig;
 use form_urlencoded::byte_serialize;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 
-use crate::access::{Access, Evidence, Policy, Source, Subject};
+use crate::access::{Access, ClientSource, Evidence, Policy, Subject};
 use crate::http::head::query::QueryFields;
 use crate::metrics::AuthResult;
 use crate::store::now;
@@ -224,7 +224,7 @@ pub fn unauthenticated(access: &Access, result: AuthResult) -> Refusal {
 /// The field Authorization of a client, if it has one, to be held against the policy of a generation.
 pub struct Presented<'a> {
     pub field: Option<&'a [u8]>,
-    pub source: Source,
+    pub source: ClientSource,
     pub generation: u64,
 }
 
@@ -232,7 +232,7 @@ pub struct Presented<'a> {
 #[derive(Debug)]
 struct CachedPrincipal {
     field: Option<Box<[u8]>>,
-    source: Source,
+    source: ClientSource,
     generation: u64,
     principal: Rc<Principal>,
 }

@@ -15,7 +15,9 @@ use std::time::{Duration, Instant, SystemTime};
 use hyper::StatusCode;
 use hyper::header::{AUTHORIZATION, HeaderMap, RETRY_AFTER};
 
-use crate::access::{Access, CheckError, Evidence, LinkKind, LinkTerms, Policy, Source, Subject};
+use crate::access::{
+    Access, CheckError, ClientSource, Evidence, LinkKind, LinkTerms, Policy, Subject,
+};
 use crate::http::auth::credentials::{
     AuthCache, AuthMethod, Credentials, EXPIRED, INVALID, NameAndPassword, Presented, Principal,
     SignedLink, credentials, proven_subject, unauthenticated,
@@ -53,7 +55,7 @@ pub enum Identified {
 pub struct UncheckedPassword {
     pub field: Box<[u8]>,
     pub pair: NameAndPassword,
-    pub source: Source,
+    pub source: ClientSource,
 }
 
 /// The guard of one reactor.
@@ -224,7 +226,7 @@ impl Guard {
         &self,
         policy: &Policy,
         pair: &NameAndPassword,
-        source: Source,
+        source: ClientSource,
     ) -> Option<Evidence> {
         let NameAndPassword { name, password } = pair;
         let token = Evidence::token(password);
@@ -236,7 +238,7 @@ impl Guard {
     }
 
     /// The refusal of wrong credentials.
-    fn wrong_credentials(&self, source: Source) -> Refusal {
+    fn wrong_credentials(&self, source: ClientSource) -> Refusal {
         match self.0.passwords.failures.count(source, Instant::now()) {
             Ok(()) => unauthenticated(&self.0, AuthResult::Wrong),
             Err(wait) => self.limited(wait),

@@ -194,6 +194,18 @@ impl<'a> Received<'a> {
     }
 }
 
+/// A source of bytes; tests have others than a body.
+pub trait Frames {
+    /// The next bytes, or `None` at the end.
+    fn next_frame(&mut self) -> impl Future<Output = Result<Option<Bytes>, Refusal>>;
+}
+
+impl Frames for Received<'_> {
+    async fn next_frame(&mut self) -> Result<Option<Bytes>, Refusal> {
+        self.next().await
+    }
+}
+
 impl Drop for Received<'_> {
     fn drop(&mut self) {
         if !self.has_ended && !self.body.is_empty() {

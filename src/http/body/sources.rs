@@ -130,20 +130,20 @@ impl FileBody {
 const COMPRESSED_AT_ONCE: usize = 256 << 10;
 
 /// The state of a compression between two jobs.
-struct Work {
+struct Compression {
     object: Arc<Object>,
     offset: u64,
     encoder: GzEncoder<Vec<u8>>,
 }
 
-type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, Error>>>>;
+type CompressedPieces = Pin<Box<dyn Stream<Item = Result<Bytes, Error>>>>;
 
 /// A value compressed by gzip. Between two pieces the encoder rests with the body.
-pub struct Encoded(Peekable<Pieces>);
+pub struct Encoded(Peekable<CompressedPieces>);
 
 impl Encoded {
     pub fn new(object: Arc<Object>, compute: BlockingPool) -> Self {
-        let work = Work {
+        let work = Compression {
             object,
             offset: 0,
             encoder: GzEncoder::new(Vec::new(), flate2::Compression::default()),
@@ -152,7 +152,7 @@ impl Encoded {
             let step = work.map(|work| compute.spawn(move || work.step()));
             async { OptionFuture::from(step).await.transpose() }
         });
-        Self((Box::pin(pieces) as Pieces).peekable())
+        Self((Box::pin(pieces) as CompressedPieces).peekable())
     }
 
     /// Compresses its first bytes; [`Encoded::poll_piece`] then gives them.
@@ -171,7 +171,7 @@ impl Encoded {
     }
 }
 
-impl Work {
+impl Compression {
     /// Compresses until there is something to send. At the end no work is left.
     fn step(mut self) -> Result<(Bytes, Option<Self>), Error> {
         let mut piece = vec![0; COMPRESSED_AT_ONCE];

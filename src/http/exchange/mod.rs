@@ -18,7 +18,7 @@ use std::task::{Context, Waker};
 use hyper::Method;
 
 use crate::http::exchange::connection::{Connection, Ends};
-use crate::http::exchange::progress::{Flush, Progress};
+use crate::http::exchange::progress::{Flush, TransferProgress};
 use crate::http::exchange::record::RequestRecord;
 use crate::http::piece::{Chunk, Piece, Region};
 use crate::metrics::{self, Direction, ReactorCounters, TimeLimit};
@@ -74,7 +74,7 @@ pub enum Exceeded {
 pub struct Exchange {
     phase: Cell<Phase>,
     /// The bytes that have moved, and the waiting for the peer.
-    pub progress: Progress,
+    pub progress: TransferProgress,
     closing: Cell<Closing>,
     client: Cell<Presence>,
     exceeded: Cell<Exceeded>,
@@ -98,7 +98,7 @@ impl Exchange {
     pub fn new(connection: &Rc<Connection>) -> Self {
         Self {
             phase: Cell::new(Phase::Head),
-            progress: Progress::default(),
+            progress: TransferProgress::default(),
             closing: Cell::new(Closing::Open),
             client: Cell::new(Presence::Present),
             exceeded: Cell::default(),

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 /// The progress of one connection or stream.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct TransferProgress {
     /// Bytes of bodies so far, both ways.
     pub moved: Cell<u64>,
     /// Bytes of the body of this request so far.
@@ -23,7 +23,7 @@ pub struct Progress {
     pub given_up: Cell<bool>,
 }
 
-impl Progress {
+impl TransferProgress {
     /// Counts bytes of a body, received or sent.
     pub fn count(&self, bytes: usize) {
         self.moved.set(self.moved.get() + bytes as u64);

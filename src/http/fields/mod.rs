@@ -32,7 +32,7 @@ use crate::store::{DELETE_AFTER, DELETE_AT, MAX_FIELDS, end_after, kept_value, n
 
 /// A field that is kept.
 #[derive(Clone, Debug)]
-struct Field {
+struct KeptField {
     name: HeaderName,
     /// The longest value that is kept, in bytes.
     max: usize,
@@ -42,26 +42,26 @@ struct Field {
 }
 
 /// The fields that are kept, in this order; all together are at most [`MAX_FIELDS`] bytes.
-static FIELDS: [Field; 4] = [
-    Field::list(CACHE_CONTROL, |text| {
+static FIELDS: [KeptField; 4] = [
+    KeptField::list(CACHE_CONTROL, |text| {
         matches!(cache_control(text), Ok(Some(_)))
     }),
-    Field {
+    KeptField {
         name: CONTENT_DISPOSITION,
         // A file name of 255 bytes, in percent-encoding and once more in ASCII.
         max: 1088,
         is_list: false,
         is_valid: is_disposition,
     },
-    Field::list(CONTENT_ENCODING, |text| are_all(text, is_token)),
-    Field::list(CONTENT_LANGUAGE, |text| are_all(text, is_language)),
+    KeptField::list(CONTENT_ENCODING, |text| are_all(text, is_token)),
+    KeptField::list(CONTENT_LANGUAGE, |text| are_all(text, is_language)),
 ];
 
 /// The end of a value, which is kept beside them.
-static END: Field = Field::number(DELETE_AT);
+static END: KeptField = KeptField::number(DELETE_AT);
 
 /// The seconds until the end, which is kept in their place.
-static UNTIL_END: Field = Field::number(DELETE_AFTER);
+static UNTIL_END: KeptField = KeptField::number(DELETE_AFTER);
 
 /// The end of the names of compressed SVG.
 const SVGZ: &str = ".svgz";
@@ -69,7 +69,7 @@ const SVGZ: &str = ".svgz";
 /// The fields that are kept besides, by the names that an operator gives.
 #[derive(Clone, Debug, Default)]
 pub struct KeptFields {
-    fields: Vec<Field>,
+    fields: Vec<KeptField>,
     /// The bytes of [`MAX_FIELDS`] that the store has for itself: in all, and beside each field.
     pub beside: (usize, usize),
 }
@@ -82,7 +82,7 @@ impl KeptFields {
             return Err(why);
         }
         if self.names().all(|known| *known != name) {
-            self.fields.push(Field {
+            self.fields.push(KeptField {
                 name,
                 max: MAX_FIELDS,
                 is_list: false,
@@ -188,7 +188,7 @@ impl StoredFields {
     }
 }
 
-impl Field {
+impl KeptField {
     const fn list(name: HeaderName, is_valid: fn(&str) -> bool) -> Self {
         Self {
             name,

@@ -1,4 +1,5 @@
-//! POST of a form: its files are received and stored one after the other, each as a PUT stores a value.
+//! POST of a form, to the path that takes them: its files are received and stored one after the other, each as a PUT
+//! stores a value.
 //!
 //! Nothing is stored of a file that is truncated or refused, and the response names the files stored before it. multer
 //! finds the ends of parts. It buffers all bytes that it gets, and does not limit the head of a part. So it gets one
@@ -10,26 +11,30 @@ use std::pin::Pin;
 use std::sync::mpsc::{Sender, TryRecvError, channel};
 use std::task::{Context, Poll, Waker};
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::stream::poll_fn;
-use hyper::StatusCode;
 use hyper::header::LOCATION;
+use hyper::{Method, StatusCode};
 use multer::{Field, Multipart};
 
 use crate::http::audit::AuditEvent;
-use crate::http::body::request::Received;
+use crate::http::body::request::{Frames, Received};
 use crate::http::forms::{
-    FormPart, FormRequest, FormState, MALFORMED, MAX_TEXT, Role, StoredFile, bad_form, bad_text,
-    check_digests, json,
+    FormPart, FormRequest, FormState, MALFORMED, MAX_TEXT, NO_FORM, Role, StoredFile, bad_form,
+    bad_text, check_digests, json,
 };
 use crate::http::head::path::path_of;
 use crate::http::head::syntax::{encoded, put};
+use crate::http::refusal::common::no_page_method;
 use crate::http::refusal::{Done, Refusal, Work};
 use crate::http::request::RequestContext;
-use crate::http::response::{JSON, Reply, empty, unstored};
+use crate::http::request::head::RequestHead;
+use crate::http::response::{JSON, Outcome, Reply, empty, unstored};
+use crate::http::ui;
 use crate::http::values::put::{PutOptions, receive_part};
-use crate::http::verb::{BodyUse, Performing, Verb};
+use crate::http::verb::{BodyUse, OptionsRequest, Parsed, Verb, parsed};
 use crate::store::bounds::Together;
 use crate::store::{Key, Preconditions};
 
@@ -38,6 +43,33 @@ const MAX_PART_HEAD: usize = 16 * 1024;
 
 /// The longest epilogue that is received, in bytes.
 const MAX_EPILOGUE: usize = 64 * 1024;
+
+/// The path that takes forms.
+const PATH: &str = "/-/upload";
+
+/// The request for the path that takes forms.
+pub fn form(asked: &RequestHead<'_>) -> Parsed {
+    let (head, config) = (asked.head, asked.config);
+    if asked.path != PATH || config.compat {
+        return Ok(None);
+    }
+    let methods = if config.read_only {
+        "OPTIONS"
+    } else {
+        "POST, OPTIONS"
+    };
+    match head.method {
+        Method::OPTIONS => parsed(OptionsRequest::of(asked, methods)),
+        Method::POST => {
+            asked.may_change()?;
+            asked.needs_length()?;
+            asked.refuses_if()?;
+            let request = FormRequest::of(head, ui::is_preferred(&head.headers))?;
+            parsed(request.ok_or(NO_FORM)?)
+        }
+        _ => Err(no_page_method(methods)),
+    }
+}
 
 /// A form whose files are being stored.
 struct FormUpload<'r, 'f, 'b> {
@@ -52,6 +84,7 @@ struct FormUpload<'r, 'f, 'b> {
     together: Together,
 }
 
+#[async_trait(?Send)]
 impl Verb for FormRequest {
     fn changes(&self) -> bool {
         true
@@ -65,51 +98,42 @@ impl Verb for FormRequest {
         Some("PUT")
     }
 
-    fn perform<'r>(
+    async fn perform(
         self: Box<Self>,
-        request: &'r RequestContext,
-        body: &'r mut Received<'_>,
-    ) -> Performing<'r> {
-        Box::pin(store_form(request, *self, body))
+        request: &RequestContext,
+        body: &mut Received<'_>,
+    ) -> Outcome {
+        let mut upload = FormUpload {
+            request,
+            form: Form::new(self.boundary, body),
+            preconditions: self.preconditions,
+            state: FormState::default(),
+            file: None,
+            stored: Vec::new(),
+            together: Together::default(),
+        };
+        let received = upload.store_files().await;
+        let (folder, stored) = (upload.state.folder(), &upload.stored);
+        let is_there = |file: &&StoredFile| file.published.is_some();
+        let events = stored.iter().filter(is_there);
+        let events = events.map(|file| AuditEvent::Changed(Some(path_of(&file.key))));
+        if let Err(why) = received {
+            return Err(why.after(Done {
+                at: upload.file.map(|file| file.as_str().to_owned()),
+                events: events.collect(),
+                keys: stored.iter().map(|file| file.key.clone()).collect(),
+                ..Done::of(Work::Form(folder.to_owned()))
+            }));
+        }
+        let reply = if self.wants_page {
+            // Relative to where forms are sent, so that it holds behind a proxy that serves this server below a path.
+            let to = format!("../{}", encoded(folder));
+            Reply::from(empty(StatusCode::SEE_OTHER)).with(|headers| put(headers, LOCATION, to))
+        } else {
+            unstored(StatusCode::OK, JSON, json(stored)).into()
+        };
+        Ok(events.fold(reply, Reply::told))
     }
-}
-
-/// Stores the files of a form.
-async fn store_form(
-    request: &RequestContext,
-    form: FormRequest,
-    body: &mut Received<'_>,
-) -> Result<Reply, Refusal> {
-    let mut upload = FormUpload {
-        request,
-        form: Form::new(form.boundary, body),
-        preconditions: form.preconditions,
-        state: FormState::default(),
-        file: None,
-        stored: Vec::new(),
-        together: Together::default(),
-    };
-    let received = upload.store_files().await;
-    let (folder, stored) = (upload.state.folder(), &upload.stored);
-    let is_there = |file: &&StoredFile| file.published.is_some();
-    let events = stored.iter().filter(is_there);
-    let events = events.map(|file| AuditEvent::Changed(Some(path_of(&file.key))));
-    if let Err(why) = received {
-        return Err(why.after(Done {
-            at: upload.file.map(|file| file.as_str().to_owned()),
-            events: events.collect(),
-            keys: stored.iter().map(|file| file.key.clone()).collect(),
-            ..Done::of(Work::Form(folder.to_owned()))
-        }));
-    }
-    let reply = if form.wants_page {
-        // Relative to where forms are sent, so that it holds behind a proxy that serves this server below a path.
-        let to = format!("../{}", encoded(folder));
-        Reply::from(empty(StatusCode::SEE_OTHER)).with(|headers| put(headers, LOCATION, to))
-    } else {
-        unstored(StatusCode::OK, JSON, json(stored)).into()
-    };
-    Ok(events.fold(reply, Reply::told))
 }
 
 impl FormUpload<'_, '_, '_> {
@@ -177,18 +201,6 @@ impl FormUpload<'_, '_, '_> {
         };
         self.stored.push(StoredFile { key, published });
         Ok(())
-    }
-}
-
-/// The source of a form's bytes.
-pub trait Frames {
-    /// The next bytes, or `None` at the end.
-    fn next_frame(&mut self) -> impl Future<Output = Result<Option<Bytes>, Refusal>>;
-}
-
-impl Frames for Received<'_> {
-    async fn next_frame(&mut self) -> Result<Option<Bytes>, Refusal> {
-        self.next().await
     }
 }
 

@@ -12,7 +12,7 @@ use hyper::header::{ACCEPT, ACCEPT_ENCODING, HeaderMap, HeaderName};
 use crate::http::head::syntax::{is_token, split};
 
 /// A weight in thousandths: 0 refuses.
-type Weight = u16;
+type QValue = u16;
 
 /// The media type to answer with, as its place in `offers`; `None` where the client takes none of them, and the caller
 /// may as well send the first (section 12.5.1).
@@ -66,7 +66,8 @@ pub fn takes_gzip(headers: &HeaderMap) -> bool {
 pub fn codings(headers: &HeaderMap, offers: &[&str]) -> Vec<usize> {
     let members: Vec<_> = members(headers, &ACCEPT_ENCODING, is_harmless).collect();
     let weight_of = |names: &[&str]| {
-        let is_named = |m: &&Member<'_>| names.iter().any(|name| m.name.eq_ignore_ascii_case(name));
+        let is_named =
+            |m: &&Preference<'_>| names.iter().any(|name| m.name.eq_ignore_ascii_case(name));
         members.iter().filter(is_named).map(|m| m.weight).max()
     };
     let weight_of = |names: &[&str]| weight_of(names).or_else(|| weight_of(&["*"])).unwrap_or(0);
@@ -106,7 +107,10 @@ fn precision(range: &str, offer: &str) -> Option<Precision> {
     }
 }
 
-fn media_ranges(headers: &HeaderMap, is_harmless: impl Fn(&str, &str) -> bool) -> Vec<Member<'_>> {
+fn media_ranges(
+    headers: &HeaderMap,
+    is_harmless: impl Fn(&str, &str) -> bool,
+) -> Vec<Preference<'_>> {
     let is_range =
         |(kind, subtype)| is_token(kind) && is_token(subtype) && (kind != "*" || subtype == "*");
     members(headers, &ACCEPT, is_harmless)
@@ -115,7 +119,7 @@ fn media_ranges(headers: &HeaderMap, is_harmless: impl Fn(&str, &str) -> bool) -
 }
 
 /// The weight of a type, by the most precise range.
-fn weight_of_type(ranges: &[Member<'_>], offer: &str) -> Option<(Precision, Weight)> {
+fn weight_of_type(ranges: &[Preference<'_>], offer: &str) -> Option<(Precision, QValue)> {
     ranges
         .iter()
         .filter_map(|range| Some((precision(range.name, offer)?, range.weight)))
@@ -123,7 +127,7 @@ fn weight_of_type(ranges: &[Member<'_>], offer: &str) -> Option<(Precision, Weig
 }
 
 /// The weight of a type that is named, else 0.
-fn weight_of_name(ranges: &[Member<'_>], offer: &str) -> Weight {
+fn weight_of_name(ranges: &[Preference<'_>], offer: &str) -> QValue {
     match weight_of_type(ranges, offer) {
         Some((Precision::Named, weight)) => weight,
         _ => 0,
@@ -131,9 +135,9 @@ fn weight_of_name(ranges: &[Member<'_>], offer: &str) -> Weight {
 }
 
 /// A member of a list of preferences: its name without parameters, and its weight.
-struct Member<'a> {
+struct Preference<'a> {
     name: &'a str,
-    weight: Weight,
+    weight: QValue,
 }
 
 /// The well-formed members of all lines of a field.
@@ -141,15 +145,15 @@ fn members<'a>(
     headers: &'a HeaderMap,
     name: &HeaderName,
     is_harmless: impl Fn(&str, &str) -> bool,
-) -> impl Iterator<Item = Member<'a>> {
+) -> impl Iterator<Item = Preference<'a>> {
     let lines = headers.get_all(name).into_iter();
     lines
         .filter_map(|line| line.to_str().ok())
         .flat_map(|line| split(line, ','))
-        .filter_map(move |member| Member::parse(member, &is_harmless))
+        .filter_map(move |member| Preference::parse(member, &is_harmless))
 }
 
-impl<'a> Member<'a> {
+impl<'a> Preference<'a> {
     /// `None` for what is malformed, or has a parameter that makes a difference.
     fn parse(member: &'a str, is_harmless: impl Fn(&str, &str) -> bool) -> Option<Self> {
         let mut parts = split(member, ';');
@@ -175,13 +179,13 @@ fn is_harmless(key: &str, value: &str) -> bool {
 }
 
 /// `qvalue` of section 12.4.2, in thousandths.
-fn weight(text: &str) -> Option<Weight> {
+fn weight(text: &str) -> Option<QValue> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if fraction.len() > 3 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
     let digits = fraction.bytes().chain(std::iter::repeat(b'0')).take(3);
-    let thousandths = digits.fold(0, |sum, digit| sum * 10 + Weight::from(digit - b'0'));
+    let thousandths = digits.fold(0, |sum, digit| sum * 10 + QValue::from(digit - b'0'));
     match (whole, thousandths) {
         ("0", _) => Some(thousandths),
         ("1", 0) => Some(1000),
@@ -338,7 +342,7 @@ mod tests {
     const OFFERS: [&str; 4] = ["a/x", "a/y", "b/x", "b/y"];
 
     /// The best weight of an offer by trying each rank of precision in turn, as section 12.5.1 describes it.
-    fn slow_weight(options: &[(String, Weight)], offer: &str) -> Option<(usize, Weight)> {
+    fn slow_weight(options: &[(String, QValue)], offer: &str) -> Option<(usize, QValue)> {
         let kind = offer.split('/').next().unwrap();
         let names = ["*/*".to_owned(), format!("{kind}/*"), offer.to_owned()];
         for (precision, name) in names.iter().enumerate().rev() {
@@ -350,7 +354,7 @@ mod tests {
         None
     }
 
-    fn options() -> impl Strategy<Value = Vec<(String, Weight)>> {
+    fn options() -> impl Strategy<Value = Vec<(String, QValue)>> {
         let range = prop_oneof![
             Just("*/*".to_owned()),
             "[abc]/\\*".prop_map(String::from),
@@ -367,7 +371,7 @@ mod tests {
                 .iter()
                 .map(|(range, w)| format!("{range} ;q={}.{:03}", w / 1000, w % 1000))
                 .collect();
-            let mut expected: Option<(Weight, usize, usize)> = None;
+            let mut expected: Option<(QValue, usize, usize)> = None;
             for (place, offer) in OFFERS.iter().enumerate() {
                 if let Some((precision, weight)) = slow_weight(&options, offer)
                     && weight > 0

@@ -12,7 +12,7 @@ use hyper::header::{FORWARDED, HeaderName, HeaderValue};
 use ipnet::{AddrParseError, IpNet};
 use percent_encoding::percent_decode_str;
 
-use crate::access::Source;
+use crate::access::ClientSource;
 use crate::http::head::allowlists::is_authority;
 use crate::http::head::syntax::only;
 
@@ -32,10 +32,10 @@ pub enum Peer {
 
 impl Peer {
     /// The source that all connections of this peer share.
-    pub fn source(&self) -> Source {
+    pub fn source(&self) -> ClientSource {
         match self {
-            Self::Address(address) => Source::of(address.ip()),
-            Self::Process { uid, .. } => Source::User(*uid),
+            Self::Address(address) => ClientSource::of(address.ip()),
+            Self::Process { uid, .. } => ClientSource::User(*uid),
         }
     }
 }

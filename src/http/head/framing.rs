@@ -68,7 +68,7 @@ impl Framing {
 
     /// Follows the framing through `bytes`, and moves the bytes that are kept to their beginning. Bytes that were not
     /// passed are the beginning of a head, or of a line of a chunked body: they come again, with more behind them, at
-    /// the next call. Behind a [`Stop`] there is none.
+    /// the next call. Behind a [`StopReason`] there is none.
     pub fn feed(&mut self, bytes: &mut [u8]) -> Fed {
         let mut fed = Fed::default();
         while fed.stop.is_none() {
@@ -81,12 +81,12 @@ impl Framing {
                     fed.kept += passed.kept;
                     fed.at += passed.len;
                     if self.holds_uploads && passed.is_long_upload {
-                        fed.stop = Some(Stop::Upload);
+                        fed.stop = Some(StopReason::Upload);
                     } else {
                         fed.passed = fed.kept;
                     }
                 }
-                Err(error) => fed.stop = Some(Stop::Error(error)),
+                Err(error) => fed.stop = Some(StopReason::Error(error)),
             }
         }
         fed
@@ -145,12 +145,12 @@ pub struct Fed {
     /// Where the bytes begin that were not passed.
     pub at: usize,
     /// Why no byte behind these is for hyper.
-    pub stop: Option<Stop>,
+    pub stop: Option<StopReason>,
 }
 
 /// The end of what hyper may see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
+pub enum StopReason {
     /// The head of a long upload.
     Upload,
     /// An error.
@@ -400,7 +400,7 @@ mod tests {
             let head = format!("{begin}\r\nCookie: no\r\nHost:  t \r\n{fields}\r\n");
             let mut bytes = [before, &head, "body"].concat().into_bytes();
             let fed = Framing::new(OptionalFields::default()).feed(&mut bytes);
-            assert_eq!(fed.stop == Some(Stop::Upload), is_held, "{head}");
+            assert_eq!(fed.stop == Some(StopReason::Upload), is_held, "{head}");
             if is_held {
                 assert_eq!(&bytes[..fed.passed], before.as_bytes());
                 assert_eq!(&bytes[fed.at..], b"body");

@@ -21,9 +21,6 @@ const BAD_ESCAPE: Refusal = Refusal::new(
 /// The path of the feed of changes.
 pub const WATCH: &str = "/-/watch";
 
-/// The path that takes forms with files.
-pub const FORMS: &str = "/-/upload";
-
 /// The beginning of the paths of the server's own pages.
 pub const PAGES: &str = "/-/";
 

@@ -52,10 +52,10 @@ impl Parameters {
 
 /// The parameters of a query, decoded, in their order.
 #[derive(Debug, Default)]
-pub struct QueryFields<'a>(Vec<Field<'a>>);
+pub struct QueryFields<'a>(Vec<QueryField<'a>>);
 
 #[derive(Debug)]
-struct Field<'a> {
+struct QueryField<'a> {
     name: Cow<'a, str>,
     value: Cow<'a, str>,
     /// False where U+FFFD stands for bytes that are no UTF-8, or an escape is malformed.
@@ -74,7 +74,7 @@ impl<'a> QueryFields<'a> {
             let (name, value) = parse(pair.as_bytes()).next()?;
             let is_exact = !pair.contains('%')
                 || !has_bad_escape(pair) && percent_decode_str(pair).decode_utf8().is_ok();
-            Some(Field {
+            Some(QueryField {
                 name,
                 value,
                 is_exact,

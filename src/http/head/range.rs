@@ -43,7 +43,12 @@ fn evaluate(field: &[u8], len: u64) -> Option<Vec<Range<u64>>> {
     let specs = specs(field)?;
     // Section 14.1.2: a suffix satisfies an empty value, which no Content-Range can express. Players that ask for all
     // bytes from the first on get the empty value, as from nginx.
-    let is_all = |spec: &Spec| matches!(spec, Spec::Last(1..) | Spec::Between(0, _));
+    let is_all = |spec: &GeneratedRange| {
+        matches!(
+            spec,
+            GeneratedRange::Last(1..) | GeneratedRange::Between(0, _)
+        )
+    };
     if len == 0 && specs.iter().any(is_all) {
         return None;
     }
@@ -52,30 +57,30 @@ fn evaluate(field: &[u8], len: u64) -> Option<Vec<Range<u64>>> {
 }
 
 /// The ranges asked for, one at least; `None` where the field is ignored.
-fn specs(field: &[u8]) -> Option<Vec<Spec>> {
+fn specs(field: &[u8]) -> Option<Vec<GeneratedRange>> {
     let (unit, set) = field.split_at_checked(b"bytes=".len())?;
     if !unit.eq_ignore_ascii_case(b"bytes=") || field.len() > MAX_FIELD {
         return None;
     }
     // A list may have empty members (section 5.6.1.2).
     let members = set.split(|b| *b == b',').map(<[u8]>::trim_ascii);
-    let specs: Option<Vec<Spec>> = members
+    let specs: Option<Vec<GeneratedRange>> = members
         .filter(|member| !member.is_empty())
-        .map(Spec::parse)
+        .map(GeneratedRange::parse)
         .collect();
     specs.filter(|specs| !specs.is_empty())
 }
 
 /// One range as asked for.
 #[derive(Clone, Copy)]
-enum Spec {
+enum GeneratedRange {
     /// Both inclusive.
     Between(u64, u64),
     /// The last bytes, of this number.
     Last(u64),
 }
 
-impl Spec {
+impl GeneratedRange {
     fn parse(spec: &[u8]) -> Option<Self> {
         let dash = spec.iter().position(|b| *b == b'-')?;
         match (&spec[..dash], &spec[dash + 1..]) {
@@ -287,13 +292,13 @@ mod tests {
 
     /// A range as generated: first, last, or how many at the end.
     #[derive(Clone, Debug)]
-    enum Wanted {
+    enum GeneratedRange {
         From(u64),
         Between(u64, u64),
         Last(u64),
     }
 
-    impl Wanted {
+    impl GeneratedRange {
         fn text(&self) -> String {
             match self {
                 Self::From(first) => format!("{first}-"),
@@ -312,17 +317,17 @@ mod tests {
         }
     }
 
-    fn wanted() -> impl Strategy<Value = Wanted> {
+    fn wanted() -> impl Strategy<Value = GeneratedRange> {
         prop_oneof![
-            1 => (0_u64..4000).prop_map(Wanted::From),
-            20 => (0_u64..4000, 0_u64..60).prop_map(|(first, more)| Wanted::Between(first, first + more)),
-            1 => (0_u64..4000).prop_map(Wanted::Last),
-            3 => (0_u64..100).prop_map(Wanted::Last),
+            1 => (0_u64..4000).prop_map(GeneratedRange::From),
+            20 => (0_u64..4000, 0_u64..60).prop_map(|(first, more)| GeneratedRange::Between(first, first + more)),
+            1 => (0_u64..4000).prop_map(GeneratedRange::Last),
+            3 => (0_u64..100).prop_map(GeneratedRange::Last),
         ]
     }
 
     /// Byte by byte: which are asked for, which gaps are too small to leave out, which runs remain.
-    fn slow(wanted: &[Wanted], len: u64) -> Option<Vec<Range<u64>>> {
+    fn slow(wanted: &[GeneratedRange], len: u64) -> Option<Vec<Range<u64>>> {
         let mut sent: Vec<bool> = (0..len)
             .map(|at| wanted.iter().any(|spec| spec.holds(at, len)))
             .collect();
@@ -345,7 +350,7 @@ mod tests {
             }
         }
         let place = |run: &Range<u64>| {
-            let asks = |spec: &Wanted| run.clone().any(|at| spec.holds(at, len));
+            let asks = |spec: &GeneratedRange| run.clone().any(|at| spec.holds(at, len));
             wanted.iter().position(asks)
         };
         runs.sort_by_key(place);
@@ -359,7 +364,7 @@ mod tests {
             len in 1_u64..3500,
             comma in "[ \t]{0,2},[ \t,]{0,2}",
         ) {
-            let texts: Vec<_> = wanted.iter().map(Wanted::text).collect();
+            let texts: Vec<_> = wanted.iter().map(GeneratedRange::text).collect();
             let field = format!("bytes={}", texts.join(&comma));
             prop_assert_eq!(of(&field, len), slow(&wanted, len));
         }

@@ -100,15 +100,6 @@ pub struct ListTarget {
     pub preconditions: Option<Preconditions>,
 }
 
-/// A request for the page for browsers.
-#[derive(Debug)]
-pub struct UiRequest {
-    pub target: ListTarget,
-    pub preconditions: Option<Preconditions>,
-    /// The client takes it compressed.
-    pub takes_gzip: bool,
-}
-
 impl ListTarget {
     /// The target that `query` names in `folder`. By default HTML has pages of the greatest length, because its clients
     /// follow links to keys but not to a next page, and folders stand for their keys.

@@ -2,6 +2,7 @@
 //! imports this, and it imports none.
 
 pub mod audit;
+pub mod head;
 mod log;
 pub mod service;
 

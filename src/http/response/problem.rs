@@ -31,12 +31,12 @@ struct Problem<'a> {
     #[serde(flatten)]
     members: Option<&'a BTreeMap<&'static str, u64>>,
     #[serde(flatten)]
-    done: Option<Told>,
+    done: Option<DoneBefore>,
 }
 
 /// The members of a problem that say what was done before.
 #[derive(Serialize)]
-struct Told {
+struct DoneBefore {
     /// The paths of the values, or of the first ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stored: Vec<String>,
@@ -109,7 +109,7 @@ fn problem(status: StatusCode, refusal: &Refusal, form: ErrorForm) -> Response<B
         status: status.as_u16(),
         detail: line(refusal),
         members: refusal.besides().map(|more| &more.members),
-        done: refusal.done().map(|done| Told {
+        done: refusal.done().map(|done| DoneBefore {
             stored: paths(done),
             values: done.values,
             bytes: done.bytes,

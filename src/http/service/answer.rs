@@ -11,11 +11,11 @@ use crate::http::head::client::Peer;
 use crate::http::refusal::Refusal;
 use crate::http::request::audit::of_refusal;
 use crate::http::request::{RequestContext, ResponseContext, Service, attach};
-use crate::http::response::Reply;
+use crate::http::response::Outcome;
 use crate::http::service::respond::render;
 
 /// The response to a request, as hyper takes it.
-pub type Answer = Result<Response<Body>, Infallible>;
+pub type ServiceResult = Result<Response<Body>, Infallible>;
 
 impl Service {
     /// Waits until the first bytes of the body are in memory, so that an unreadable value becomes an error response
@@ -25,7 +25,7 @@ impl Service {
         mut response: Response<Body>,
         context: &ResponseContext,
         guard: RequestGuard,
-    ) -> Answer {
+    ) -> ServiceResult {
         if let Err(error) = response.body_mut().make_resident().await {
             response = self.render(Err(error.into()), context);
         }
@@ -36,7 +36,7 @@ impl Service {
     /// The response to a request, by what came of it, which the audit log gets.
     pub fn conclude(
         &self,
-        mut result: Result<Reply, Refusal>,
+        mut result: Outcome,
         context: &ResponseContext,
         exchange: &Exchange,
         peer: Peer,
@@ -55,11 +55,7 @@ impl Service {
     }
 
     /// The response to a request that has no more in the logs.
-    pub fn render(
-        &self,
-        result: Result<Reply, Refusal>,
-        context: &ResponseContext,
-    ) -> Response<Body> {
+    pub fn render(&self, result: Outcome, context: &ResponseContext) -> Response<Body> {
         if let Err(refusal) = &result {
             self.log_refusal(refusal, None, None);
         }
@@ -68,7 +64,7 @@ impl Service {
 }
 
 /// What the audit log is told of a request, by what came of it. False where the result of a change is not known.
-fn told(result: &mut Result<Reply, Refusal>) -> (Vec<AuditEvent>, bool) {
+fn told(result: &mut Outcome) -> (Vec<AuditEvent>, bool) {
     match result {
         Ok(reply) => (reply.take_events(), true),
         Err(refusal) => (of_refusal(refusal), !refusal.leaves_doubt()),

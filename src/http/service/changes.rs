@@ -1,6 +1,7 @@
 //! DELETE, MOVE and COPY of a value, where a folder may have its name.
 
-use hyper::StatusCode;
+use async_trait::async_trait;
+use hyper::{Method, StatusCode};
 
 use crate::access::Right;
 use crate::http::auth::credentials::Principal;
@@ -10,18 +11,33 @@ use crate::http::listing::perform::folder_of;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::NO_SUCH_KEY;
 use crate::http::request::RequestContext;
-use crate::http::response::{Reply, empty};
+use crate::http::request::head::RequestHead;
+use crate::http::response::{Outcome, Reply, empty};
+use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::moves::MoveRequest;
 use crate::http::values::moves::perform::relocate;
-use crate::http::verb::{BodyUse, Performing, Verb};
+use crate::http::verb::{BodyUse, Parsed, Verb, parsed};
 use crate::store::{Error, Key, Preconditions, Purpose};
 
-/// Removes a value.
-pub struct Delete {
-    pub key: Key<'static>,
-    pub preconditions: Option<Preconditions>,
+/// The removal of a value.
+pub fn removal(asked: &RequestHead<'_>) -> Parsed {
+    if asked.head.method != Method::DELETE {
+        return Ok(None);
+    }
+    let key = asked.key()?.into_owned();
+    asked.may_change()?;
+    asked.refuses_if()?;
+    let preconditions = preconditions_of_write(&asked.head.headers);
+    parsed(Delete { key, preconditions })
 }
 
+/// Removes a value.
+struct Delete {
+    key: Key<'static>,
+    preconditions: Option<Preconditions>,
+}
+
+#[async_trait(?Send)]
 impl Verb for Delete {
     fn changes(&self) -> bool {
         true
@@ -39,23 +55,18 @@ impl Verb for Delete {
         needs.collect()
     }
 
-    fn perform<'r>(
-        self: Box<Self>,
-        request: &'r RequestContext,
-        _body: &'r mut Received<'_>,
-    ) -> Performing<'r> {
+    async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
         let Self { key, preconditions } = *self;
-        Box::pin(async move {
-            let (service, name) = (&*request.service, key.clone());
-            let deleted = service.store.delete(service.reactor, key, preconditions);
-            if deleted.await? {
-                return Ok(Reply::from(empty(StatusCode::OK)).changed());
-            }
-            without_value(request, name).await
-        })
+        let (service, name) = (&*request.service, key.clone());
+        let deleted = service.store.delete(service.reactor, key, preconditions);
+        if deleted.await? {
+            return Ok(Reply::from(empty(StatusCode::OK)).changed());
+        }
+        without_value(request, name).await
     }
 }
 
+#[async_trait(?Send)]
 impl Verb for MoveRequest {
     fn changes(&self) -> bool {
         true
@@ -82,24 +93,18 @@ impl Verb for MoveRequest {
         self.options.permit(self.to.as_str(), client)
     }
 
-    fn perform<'r>(
-        self: Box<Self>,
-        request: &'r RequestContext,
-        _body: &'r mut Received<'_>,
-    ) -> Performing<'r> {
-        Box::pin(async move {
-            let name = self.from.clone();
-            match relocate(request, *self, Purpose::Use).await? {
-                None => without_value(request, name).await,
-                Some(relocated) => Ok(relocated.into()),
-            }
-        })
+    async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
+        let name = self.from.clone();
+        match relocate(request, *self, Purpose::Use).await? {
+            None => without_value(request, name).await,
+            Some(relocated) => Ok(relocated.into()),
+        }
     }
 }
 
 /// What is answered to a DELETE, MOVE or COPY of `key`, which has no value. Clients of `WebDAV` leave out the `/` of a
 /// folder and take 404 for gone already, so a folder that the client may see is named.
-async fn without_value(request: &RequestContext, key: Key<'static>) -> Result<Reply, Refusal> {
+async fn without_value(request: &RequestContext, key: Key<'static>) -> Outcome {
     let service = &*request.service;
     if !service.config.compat
         && service.store.has_folder(&key).await?

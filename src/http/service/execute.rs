@@ -11,12 +11,11 @@ use crate::failpoint;
 use crate::http::body::request::{Received, RequestBody};
 use crate::http::exchange::record::catch_panic_in;
 use crate::http::listing::perform::{folder_of, redirect};
-use crate::http::refusal::Refusal;
 use crate::http::refusal::common::NO_SUCH_KEY;
 use crate::http::refusal::kind::Kind;
 use crate::http::request::{RequestContext, attach};
-use crate::http::response::{Reply, empty};
-use crate::http::service::answer::Answer;
+use crate::http::response::{Outcome, empty};
+use crate::http::service::answer::ServiceResult;
 use crate::http::service::operation::Operation;
 use crate::http::values::get::get;
 use crate::http::values::put::put;
@@ -31,7 +30,7 @@ pub async fn perform(
     request: RequestContext,
     operation: Operation<'static>,
     body: RequestBody,
-) -> Answer {
+) -> ServiceResult {
     let (service, exchange) = (&*request.service, &*request.guard.exchange);
     let record = &exchange.record;
     let mut response = {
@@ -74,7 +73,7 @@ async fn execute(
     request: &RequestContext,
     operation: Operation<'static>,
     body: &mut Received<'_>,
-) -> Result<Reply, Refusal> {
+) -> Outcome {
     match operation {
         Operation::Put { .. } if request.service.config.discard => {
             body.discard().await?;
@@ -109,7 +108,7 @@ async fn perform_verb(
     request: &RequestContext,
     mut verb: Box<dyn Verb>,
     body: &mut Received<'_>,
-) -> Result<Reply, Refusal> {
+) -> Outcome {
     if !body.has_ended && matches!(verb.body(), BodyUse::Ignored | BodyUse::Refused) {
         let has_body = body.ignore().await?;
         if has_body && verb.body() == BodyUse::Refused {

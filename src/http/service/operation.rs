@@ -3,19 +3,19 @@
 //! The parser makes an operation, authorization narrows it, and the executor performs it. The key of a GET borrows from
 //! the head, so that a value in the cache is found without an allocation.
 
-use hyper::header::HeaderValue;
-
 use crate::access::Right;
 use crate::http::auth::credentials::Principal;
 use crate::http::auth::need::Need;
 use crate::http::refusal::Refusal;
 use crate::http::service_config::ServiceConfig;
-use crate::http::uploads::UPLOAD_METHODS;
 use crate::http::values::get::GetOptions;
 use crate::http::values::put::PutOptions;
 use crate::http::verb::Verb;
 use crate::http::watch::request::WatchRequest;
 use crate::store::Key;
+
+/// The methods of what is only read.
+const READING: &str = "GET, HEAD, OPTIONS";
 
 /// The operation that a request asks for.
 pub enum Operation<'a> {
@@ -38,57 +38,25 @@ pub enum Operation<'a> {
     Other(Box<dyn Verb>),
 }
 
-/// An OPTIONS request.
-#[derive(Debug)]
-pub struct OptionsRequest {
-    /// A browser asks on behalf of a page of another origin.
-    pub is_preflight: bool,
-    /// The fields of requests that the page wants to send.
-    pub fields: Option<Box<HeaderValue>>,
-    pub target: Target,
-}
-
-/// A kind of target, which has its methods.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
-    Values,
-    /// A value, or a folder, that is there.
-    Existing,
-    /// A value with the query of a link to share.
-    Shared,
-    /// An upload resource.
-    Upload,
-    /// The path that takes forms with files.
-    Forms,
-    /// The feed of changes.
-    Watch,
-    /// Another page of the server.
-    Page,
-}
-
-impl Target {
-    /// The methods of the target.
-    pub fn methods(self, config: &ServiceConfig) -> &'static str {
-        match (self, config.read_only) {
-            (Self::Values | Self::Existing, true) | (Self::Page, _) => "GET, HEAD, OPTIONS",
-            (Self::Shared, true) => "GET, HEAD, POST, OPTIONS",
-            (Self::Values, false) => "GET, HEAD, PUT, DELETE, MOVE, COPY, MKCOL, OPTIONS",
-            (Self::Existing, false) => "GET, HEAD, PUT, DELETE, MOVE, COPY, OPTIONS",
-            (Self::Shared, false) => "GET, HEAD, PUT, POST, DELETE, MOVE, COPY, MKCOL, OPTIONS",
-            (Self::Upload, _) => UPLOAD_METHODS,
-            // No HEAD: the response has no end.
-            (Self::Watch, _) => "GET, OPTIONS",
-            (Self::Forms, true) => "OPTIONS",
-            (Self::Forms, false) => "POST, OPTIONS",
-        }
+/// The methods of a path of values; with POST where it `shares`.
+pub fn methods(config: &ServiceConfig, shares: bool) -> &'static str {
+    match (shares, config.read_only) {
+        (false, true) => READING,
+        (true, true) => "GET, HEAD, POST, OPTIONS",
+        (false, false) => "GET, HEAD, PUT, DELETE, MOVE, COPY, MKCOL, OPTIONS",
+        (true, false) => "GET, HEAD, PUT, POST, DELETE, MOVE, COPY, MKCOL, OPTIONS",
     }
+}
+
+/// The methods of a value, or a folder, that is there.
+pub fn methods_of_existing(config: &ServiceConfig) -> &'static str {
+    if config.read_only {
+        return READING;
+    }
+    "GET, HEAD, PUT, DELETE, MOVE, COPY, OPTIONS"
 }
 
 impl Operation<'_> {
-    pub fn other(verb: impl Verb + 'static) -> Self {
-        Self::Other(Box::new(verb))
-    }
-
     /// True where it changes the store, or gives up an upload.
     pub fn changes(&self) -> bool {
         match self {

@@ -1,8 +1,7 @@
 //! What all responses have: the fields beside those of the feature that answers, among them what pages of other origins
 //! may do (CORS, the Fetch standard); and the response to OPTIONS.
 
-use std::future::ready;
-
+use async_trait::async_trait;
 use hyper::body::Body as _;
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -20,15 +19,15 @@ use crate::http::refusal::failures::NAME_TAKEN;
 use crate::http::request::RequestContext;
 use crate::http::request::ResponseContext;
 use crate::http::response::problem::refuse;
-use crate::http::response::{Reply, empty};
-use crate::http::service::operation::{OptionsRequest, Target};
+use crate::http::response::{Outcome, Reply, empty};
+use crate::http::service::operation::methods_of_existing;
 use crate::http::service_config::ServiceConfig;
 use crate::http::uploads;
-use crate::http::verb::{Performing, Verb};
+use crate::http::verb::{OptionsRequest, Verb};
 
 /// The response to a request, by what came of it.
 pub fn render(
-    result: Result<Reply, Refusal>,
+    result: Outcome,
     context: &ResponseContext,
     config: &ServiceConfig,
 ) -> Response<Body> {
@@ -57,7 +56,7 @@ pub fn render(
 fn refused(refusal: &Refusal, context: &ResponseContext, config: &ServiceConfig) -> Response<Body> {
     let mut response = refuse(refusal, context.errors, config.compat);
     if refusal.kind == NAME_TAKEN {
-        let methods = HeaderValue::from_static(Target::Existing.methods(config));
+        let methods = HeaderValue::from_static(methods_of_existing(config));
         response.headers_mut().insert(ALLOW, methods);
     }
     if refusal.kind == TOO_LARGE && config.announces_uploads() {
@@ -70,39 +69,32 @@ fn refused(refusal: &Refusal, context: &ResponseContext, config: &ServiceConfig)
 const EXPOSED: &str = "etag, last-modified, content-encoding, content-disposition, content-range, accept-ranges, x-delete-at, repr-digest, link, retry-after, x-request-id, \
     server-timing, location, upload-complete, upload-offset, upload-length, upload-limit";
 
+#[async_trait(?Send)]
 impl Verb for OptionsRequest {
-    fn perform<'r>(
-        self: Box<Self>,
-        request: &'r RequestContext,
-        _body: &'r mut Received<'_>,
-    ) -> Performing<'r> {
-        let has_origin = request.context.origin.is_some();
-        let reply = options(*self, has_origin, &request.service.config);
-        Box::pin(ready(Ok(reply)))
-    }
-}
-
-/// The response to OPTIONS: the methods of a target and, to a preflight request, that a page of an allowed origin may
-/// use them with the fields that it asks for, whatever they are: each request is checked when it arrives.
-fn options(request: OptionsRequest, has_origin: bool, config: &ServiceConfig) -> Reply {
-    Reply::from(empty(StatusCode::NO_CONTENT)).with(|headers| {
-        let methods = HeaderValue::from_static(request.target.methods(config));
-        if request.target == Target::Upload {
-            uploads::add_accept_patch(headers);
-        }
-        headers.insert(ALLOW, methods.clone());
-        if config.announces_uploads() {
-            uploads::add_limit(headers, config);
-        }
-        if request.is_preflight && has_origin {
-            headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);
-            if let Some(fields) = request.fields {
-                headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, *fields);
+    /// Answers the methods of a target and, to a preflight request, that a page of an allowed origin may use them with
+    /// the fields that it asks for, whatever they are: each request is checked when it arrives.
+    async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
+        let config = &request.service.config;
+        let reply = Reply::from(empty(StatusCode::NO_CONTENT));
+        Ok(reply.with(|headers| {
+            let methods = HeaderValue::from_static(self.methods);
+            if self.methods.contains("PATCH") {
+                uploads::add_accept_patch(headers);
             }
-            // An hour.
-            headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("3600"));
-        }
-    })
+            headers.insert(ALLOW, methods.clone());
+            if config.announces_uploads() {
+                uploads::add_limit(headers, config);
+            }
+            if self.is_preflight && request.context.origin.is_some() {
+                headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);
+                if let Some(fields) = self.fields {
+                    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, *fields);
+                }
+                // An hour.
+                headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("3600"));
+            }
+        }))
+    }
 }
 
 /// Lets the page that asked read the response, if its origin is allowed.

@@ -7,7 +7,7 @@ pub mod sign;
 
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::{Flag, Kind};
-use hyper::StatusCode;
+use hyper::{Method, StatusCode};
 use std::time::Duration;
 
 use humantime::{format_duration, parse_duration};
@@ -19,6 +19,7 @@ use crate::http::head::allowlists::is_authority;
 use crate::http::head::client::Client;
 use crate::http::head::query::{BAD_QUERY, Parameters, QueryFields};
 use crate::http::head::syntax::only;
+use crate::http::request::head::RequestHead;
 use crate::http::service_config::ServiceConfig;
 use crate::store::Key;
 
@@ -74,17 +75,22 @@ pub const PARAMETERS: &Parameters = &Parameters {
 };
 
 impl ShareRequest {
-    /// The request with this `head` for a link to `key`.
-    pub fn of(
-        head: &Parts,
-        query: &QueryFields<'_>,
-        key: Key<'static>,
-        client: Client,
-        config: &ServiceConfig,
-    ) -> Result<Self, Refusal> {
+    /// The request with this head, if it is one. What looks like one mistyped is refused: with the fields of an upload
+    /// it would replace the value.
+    pub fn of(asked: &RequestHead<'_>) -> Result<Option<Self>, Refusal> {
+        let RequestHead {
+            head,
+            query,
+            config,
+            ..
+        } = asked;
+        if head.method != Method::POST || config.compat || !query.resembles(PARAMETERS) {
+            return Ok(None);
+        }
+        let key = asked.changed_key()?.into_owned();
         let lasts = lasts(query)?;
-        let base = base(head, client, config).unwrap_or_default();
-        Ok(Self { key, lasts, base })
+        let base = base(head, asked.client, config).unwrap_or_default();
+        Ok(Some(Self { key, lasts, base }))
     }
 }
 

@@ -4,9 +4,9 @@
 //! allows and its client's subject counts. A link signs no further link: it is no credential of a POST. No secret
 //! leaves the policy.
 
-use std::future::ready;
 use std::time::{Duration, SystemTime};
 
+use async_trait::async_trait;
 use hyper::StatusCode;
 
 use crate::access::{LinkKind, LinkTerms, Policy, Subject};
@@ -17,27 +17,31 @@ use crate::http::body::request::Received;
 use crate::http::head::syntax::encoded;
 use crate::http::refusal::Refusal;
 use crate::http::request::RequestContext;
-use crate::http::response::{Reply, TEXT, unstored};
+use crate::http::request::head::RequestHead;
+use crate::http::response::{Outcome, Reply, TEXT, unstored};
 use crate::http::share::{NOT_COUNTED, NOT_OFFERED, ShareRequest, too_long};
-use crate::http::verb::{Performing, Verb};
+use crate::http::verb::{Parsed, Verb};
 use crate::store::second;
 
+/// The request for a link.
+pub fn link(asked: &RequestHead<'_>) -> Parsed {
+    let request = ShareRequest::of(asked)?;
+    Ok(request.map(|request| Box::new(request) as _))
+}
+
+#[async_trait(?Send)]
 impl Verb for ShareRequest {
     fn needs(&self) -> Vec<Need<'_>> {
         Need::share(self.key.as_str()).into()
     }
 
-    fn perform<'r>(
-        self: Box<Self>,
-        request: &'r RequestContext,
-        _body: &'r mut Received<'_>,
-    ) -> Performing<'r> {
-        Box::pin(ready(sign(request.principal(), &self)))
+    async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
+        sign(request.principal(), &self)
     }
 }
 
 /// Makes the link that was `asked` for by the client `principal`, if it has the rights to it.
-fn sign(principal: Option<&Principal>, asked: &ShareRequest) -> Result<Reply, Refusal> {
+fn sign(principal: Option<&Principal>, asked: &ShareRequest) -> Outcome {
     let principal = principal.ok_or(NOT_OFFERED)?;
     let (policy, now) = (principal.access.policy(), SystemTime::now());
     // The rules may be others than before a check of its password.

@@ -53,10 +53,10 @@ pub const SCRIPTS: &[(&str, &str)] = &[
 ];
 
 /// The frame that every page has.
-pub static FRAME: LazyLock<Frame> = LazyLock::new(Frame::assemble);
+pub static FRAME: LazyLock<PageFrame> = LazyLock::new(PageFrame::assemble);
 
 /// The document without its slots, and its Content-Security-Policy.
-pub struct Frame {
+pub struct PageFrame {
     /// Texts, each with the name of the slot after it; the last has none.
     pub pieces: Vec<(String, &'static str)>,
     pub policy: String,
@@ -93,7 +93,7 @@ impl Document {
     }
 }
 
-impl Frame {
+impl PageFrame {
     fn assemble() -> Self {
         let mut pieces = Vec::new();
         let mut rest = HTML;

@@ -6,6 +6,7 @@
 //! over HTTP/1.1 the connection sends the others as bytes. [`perform`] does what is asked.
 
 pub mod perform;
+pub mod request;
 pub mod state;
 
 use hyper::header::{

@@ -4,6 +4,7 @@
 //! digests of the first request are decided when the value is published. An upload serves one request at a time: a
 //! later request ends the earlier one (draft-ietf-httpbis-resumable-upload, "Concurrency").
 
+use async_trait::async_trait;
 use hyper::StatusCode;
 
 use crate::access::Right;
@@ -18,18 +19,19 @@ use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{TOO_LARGE, too_large};
 use crate::http::refusal::kind::Kind;
 use crate::http::request::{RequestContext, Service};
-use crate::http::response::{Reply, empty};
+use crate::http::response::{Outcome, Reply, empty};
 use crate::http::service_config::ServiceConfig;
+use crate::http::uploads::request::{CreateUpload, UseUpload};
 use crate::http::uploads::state::{UploadState, address};
 use crate::http::uploads::{
-    INCONSISTENT_LENGTH, NO_SUCH_UPLOAD, UploadCreation, UploadPart, UploadRequest, describe,
-    kept_headers, resumption_supported,
+    INCONSISTENT_LENGTH, NO_SUCH_UPLOAD, UploadPart, UploadRequest, describe, kept_headers,
+    resumption_supported,
 };
 use crate::http::values::content_names::named_sha256;
 use crate::http::values::put::{PutOptions, compare, count_upload, permit_now, put, verify};
 use crate::http::values::representation::{describe_stored, stored};
-use crate::http::verb::{Performing, Verb};
-use crate::store::{self, Digests, Error, Key, Resumable, UploadId, check};
+use crate::http::verb::Verb;
+use crate::store::{self, Digests, Error, Resumable, check};
 
 const COMPLETE: &Kind = &Kind::new(StatusCode::CONFLICT, "upload-complete");
 const TAKEN: &Kind = &Kind::new(StatusCode::CONFLICT, "upload-taken");
@@ -39,13 +41,7 @@ const MISMATCHING_OFFSET: &Kind = &Kind::new(
     "https://iana.org/assignments/http-problem-types#mismatching-upload-offset",
 );
 
-/// A PUT whose body is the first part of a value that may come in several requests.
-pub struct CreateUpload {
-    pub key: Key<'static>,
-    pub options: Box<PutOptions>,
-    pub creation: UploadCreation,
-}
-
+#[async_trait(?Send)]
 impl Verb for CreateUpload {
     fn changes(&self) -> bool {
         true
@@ -64,27 +60,18 @@ impl Verb for CreateUpload {
         }
     }
 
-    fn perform<'r>(
+    async fn perform(
         self: Box<Self>,
-        request: &'r RequestContext,
-        body: &'r mut Received<'_>,
-    ) -> Performing<'r> {
-        let Self {
-            key,
-            options,
-            creation,
-        } = *self;
-        Box::pin(async move {
-            let existing = options.existing;
-            let created = create_upload(request, key, creation, options, body).await;
-            request.narrowed(existing, created)
-        })
+        request: &RequestContext,
+        body: &mut Received<'_>,
+    ) -> Outcome {
+        let existing = self.options.existing;
+        let created = create_upload(request, *self, body).await;
+        request.narrowed(existing, created)
     }
 }
 
-/// A request to an upload resource.
-pub struct UseUpload(pub UploadId, pub UploadRequest);
-
+#[async_trait(?Send)]
 impl Verb for UseUpload {
     fn changes(&self) -> bool {
         !matches!(self.1, UploadRequest::Offset)
@@ -94,24 +81,53 @@ impl Verb for UseUpload {
         Some("PUT")
     }
 
-    fn perform<'r>(
+    async fn perform(
         self: Box<Self>,
-        request: &'r RequestContext,
-        body: &'r mut Received<'_>,
-    ) -> Performing<'r> {
+        request: &RequestContext,
+        body: &mut Received<'_>,
+    ) -> Outcome {
         let Self(id, asked) = *self;
-        Box::pin(use_upload(request, id, asked, body))
+        // The client's right may have been revoked since, and another client may have the identifier. A client that is
+        // refused claims nothing: the claim would end another request for the upload.
+        let directory = request.service.store.resumable()?;
+        if let Some(principal) = request.principal() {
+            let key = directory.key_of_upload(id).ok_or(NO_SUCH_UPLOAD)?;
+            principal.need(Right::Create, key.as_str())?;
+        }
+        let mut upload = (directory.resume(id).await?).ok_or(NO_SUCH_UPLOAD)?;
+        match asked {
+            UploadRequest::Offset => {
+                upload.secure().await?;
+                Ok(goes_on(request, &upload))
+            }
+            UploadRequest::Append(offset, part) => {
+                let of_value = append(request, &mut upload, offset, &part, body).await?;
+                if !part.is_last {
+                    return Ok(goes_on(request, &upload));
+                }
+                publish(request, &mut upload, None, of_value).await
+            }
+            UploadRequest::Cancel => {
+                let key = upload.key().clone();
+                upload.remove().await?;
+                let cancelled = Reply::from(empty(StatusCode::NO_CONTENT));
+                Ok(cancelled.told(AuditEvent::Changed(Some(path_of(&key)))))
+            }
+        }
     }
 }
 
 /// Performs a PUT that creates an upload.
 async fn create_upload(
     request: &RequestContext,
-    key: Key<'static>,
-    creation: UploadCreation,
-    options: Box<PutOptions>,
+    asked: CreateUpload,
     body: &mut Received<'_>,
-) -> Result<Reply, Refusal> {
+) -> Outcome {
+    let CreateUpload {
+        key,
+        options,
+        creation,
+    } = asked;
     let Service { config, store, .. } = &*request.service;
     let part = creation.part;
     let can_tell = creation.wants_104 && body.can_send_interim() && config.store_resumes;
@@ -152,42 +168,6 @@ async fn create_upload(
     state.location = Some(address(upload.announce(), creation.depth));
     let created = Reply::from(empty(StatusCode::CREATED));
     Ok(created.with(|headers| describe(headers, &state, config)))
-}
-
-/// Performs a request to an upload resource.
-async fn use_upload(
-    request: &RequestContext,
-    id: UploadId,
-    asked: UploadRequest,
-    body: &mut Received<'_>,
-) -> Result<Reply, Refusal> {
-    // The client's right may have been revoked since, and another client may have the identifier. A client that is
-    // refused claims nothing: the claim would end another request for the upload.
-    let directory = request.service.store.resumable()?;
-    if let Some(principal) = request.principal() {
-        let key = directory.key_of_upload(id).ok_or(NO_SUCH_UPLOAD)?;
-        principal.need(Right::Create, key.as_str())?;
-    }
-    let mut upload = (directory.resume(id).await?).ok_or(NO_SUCH_UPLOAD)?;
-    match asked {
-        UploadRequest::Offset => {
-            upload.secure().await?;
-            Ok(goes_on(request, &upload))
-        }
-        UploadRequest::Append(offset, part) => {
-            let of_value = append(request, &mut upload, offset, &part, body).await?;
-            if !part.is_last {
-                return Ok(goes_on(request, &upload));
-            }
-            publish(request, &mut upload, None, of_value).await
-        }
-        UploadRequest::Cancel => {
-            let key = upload.key().clone();
-            upload.remove().await?;
-            let cancelled = Reply::from(empty(StatusCode::NO_CONTENT));
-            Ok(cancelled.told(AuditEvent::Changed(Some(path_of(&key)))))
-        }
-    }
 }
 
 /// Appends `part`, if the upload is at its `offset`: the bytes that arrive, unless they do not have the digests that
@@ -267,7 +247,7 @@ async fn publish(
     upload: &mut Resumable,
     options: Option<Box<PutOptions>>,
     of_value: Digests,
-) -> Result<Reply, Refusal> {
+) -> Outcome {
     let offset = upload.offset();
     match upload.length() {
         None => upload.set_length(offset).await?,
@@ -297,7 +277,7 @@ async fn publish_file(
     upload: &Resumable,
     options: Option<Box<PutOptions>>,
     of_value: Digests,
-) -> Result<Reply, Refusal> {
+) -> Outcome {
     let key = upload.key().clone();
     let (mut options, expected) = if let Some(options) = options {
         (*options, of_value)

@@ -18,8 +18,9 @@ use crate::http::fields::media;
 use crate::http::fields::{AWS_CHUNKED, StoredFields};
 use crate::http::head::path::check_depth;
 use crate::http::refusal::Refusal;
-use crate::http::refusal::common::too_large;
-use crate::http::refusal::kind::Kind;
+use crate::http::refusal::common::{NO_SUCH_PATH, too_large};
+use crate::http::refusal::kind::{Flag, Kind};
+use crate::http::request::head::RequestHead;
 use crate::http::request::{RequestContext, Service};
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions_of_write;
@@ -29,6 +30,41 @@ use crate::metrics::ReactorCounters;
 use crate::store::{
     Attributes, Digests, Key, Preconditions, Published, Upload, UploadHead, Wanted, WriteCondition,
 };
+
+/// With `--compat` alone.
+const NOTHING_TO_STORE: &Kind = &Kind::new(StatusCode::NOT_MODIFIED, "").flags(&[Flag::Empty]);
+
+const NO_KEY: Refusal = Refusal::new(
+    &Kind::new(StatusCode::BAD_REQUEST, "no-key")
+        .compat(&Kind::new(StatusCode::NO_CONTENT, "").flags(&[Flag::Empty])),
+    "PUT needs a key, as in PUT /key",
+);
+
+/// The key and the options of the PUT of a value.
+pub fn put_of<'a>(asked: &RequestHead<'a>) -> Result<(Key<'a>, Box<PutOptions>), Refusal> {
+    let RequestHead {
+        len, config, head, ..
+    } = *asked;
+    let no_key = |why| if why == NO_SUCH_PATH { NO_KEY } else { why };
+    let key = asked.changed_key().map_err(no_key)?;
+    asked.may_change()?;
+    check_depth(&key, config.limits.max_key_depth)?;
+    if config.compat && len.is_none_or(|len| len == 0) {
+        return Err(
+            NOTHING_TO_STORE.because("nothing was stored: PUT needs a Content-Length above 0")
+        );
+    }
+    asked.needs_length()?;
+    let limit = config.limits.max_body;
+    if len.is_some_and(|len| len > limit) {
+        return Err(too_large(limit));
+    }
+    if !asked.common.has_stored_fields {
+        return Ok((key, Box::default()));
+    }
+    asked.refuses_if()?;
+    Ok((key, Box::new(PutOptions::of(&head.headers, config)?)))
+}
 
 /// The options of a PUT.
 #[derive(Debug, Default)]

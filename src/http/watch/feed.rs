@@ -104,7 +104,7 @@ fn relay(subscribers: &Rc<Subscribers>) {
 
 /// A message for a subscriber.
 #[derive(Debug)]
-pub struct Event {
+pub struct WatchEvent {
     /// Its number in the order of changes.
     pub seq: u64,
     /// Changes before it are lost.
@@ -131,7 +131,7 @@ struct Json<'a> {
     seq: u64,
 }
 
-impl Event {
+impl WatchEvent {
     /// The event of `change` for a subscriber that may see the keys for which `knows` is true: of a move both ends, or
     /// the end that it may see.
     fn change(change: &Change, knows: impl Fn(&str) -> bool) -> Option<Self> {
@@ -217,13 +217,13 @@ impl Subscription {
     }
 
     /// The next events, one at least and about [`BATCH`] bytes at most.
-    pub fn poll_events(&mut self, cx: &Context<'_>) -> Poll<Vec<Event>> {
+    pub fn poll_events(&mut self, cx: &Context<'_>) -> Poll<Vec<WatchEvent>> {
         loop {
             let changes = match self.subscribers.changes.since(self.seen, CHANGES_AT_ONCE) {
                 Ok(changes) => changes,
                 Err(Gap { latest }) => {
                     self.seen = latest;
-                    return Poll::Ready(vec![Event::new(&Json {
+                    return Poll::Ready(vec![WatchEvent::new(&Json {
                         op: "resync",
                         seq: latest,
                         ..Json::default()
@@ -243,7 +243,7 @@ impl Subscription {
                 let knows = |key: &str| {
                     key.starts_with(&*self.prefix) && granted.is_none_or(|keys| keys.has(key))
                 };
-                if let Some(event) = Event::change(&change, knows) {
+                if let Some(event) = WatchEvent::change(&change, knows) {
                     bytes += event.json.len();
                     events.push(event);
                 }
@@ -397,7 +397,7 @@ mod tests {
                 removal,
                 from: None,
             };
-            Event::change(&change, |_| true).unwrap().json
+            WatchEvent::change(&change, |_| true).unwrap().json
         });
         let expected = [
             r#"{"op":"delete","key":"k","seq":7}"#,
@@ -419,7 +419,7 @@ mod tests {
         };
         let told = |prefixes: &[&str]| {
             let knows = |key: &str| prefixes.iter().any(|prefix| key.starts_with(prefix));
-            Event::change(&change, knows).map(|event| event.json)
+            WatchEvent::change(&change, knows).map(|event| event.json)
         };
         let put = |from| {
             format!(r#"{{"op":"put","key":"new/k","etag":"\"2-1\"","size":1,{from}"seq":7}}"#)

@@ -23,7 +23,7 @@ use crate::http::exchange::RequestGuard;
 use crate::http::piece::Piece;
 use crate::http::request::{ResponseContext, Service, attach};
 use crate::http::response::{Reply, empty, plain};
-use crate::http::watch::feed::{Event, Permission, Subscription, heartbeat};
+use crate::http::watch::feed::{Permission, Subscription, WatchEvent, heartbeat};
 use crate::http::watch::request::{
     WatchRequest, WatchTransport, accept_websocket, announce_events,
 };
@@ -50,7 +50,7 @@ pub fn subscribe(
         WatchTransport::Events => {
             // The send buffer of a subscriber is small, too small for the responses to other requests.
             exchange.close_after_response();
-            let events = Content::Made(Box::pin(Events::new(subscription)));
+            let events = Content::Made(Box::pin(EventStream::new(subscription)));
             let reply = Reply::from(plain(StatusCode::OK, Body::of(events))).with(announce_events);
             let mut response = service.render(Ok(reply), context);
             attach(&mut response, guard);
@@ -69,13 +69,13 @@ pub fn subscribe(
 }
 
 /// The events of one subscription, as a body without end.
-pub struct Events {
+pub struct EventStream {
     subscription: Subscription,
     heartbeat: Interval,
     has_started: bool,
 }
 
-impl Events {
+impl EventStream {
     /// Must be made on a reactor: it has a timer.
     pub fn new(subscription: Subscription) -> Self {
         Self {
@@ -99,7 +99,7 @@ impl Events {
     }
 }
 
-impl Stream for Events {
+impl Stream for EventStream {
     type Item = Result<Piece, Error>;
 
     /// The next bytes, or `None` when the server drains or the client's right has ended.
@@ -121,8 +121,8 @@ fn position(comment: &str, seen: u64) -> String {
     format!(": {comment}\nid: {seen}\n\n")
 }
 
-fn with_event(mut text: String, event: &Event) -> String {
-    let Event { seq, json, .. } = event;
+fn with_event(mut text: String, event: &WatchEvent) -> String {
+    let WatchEvent { seq, json, .. } = event;
     // Writing to a String does not fail; JSON holds no line break.
     let _ = writeln!(text, "id: {seq}");
     if event.is_resync {
@@ -141,7 +141,7 @@ mod tests {
     use futures_util::StreamExt;
     use tokio::time::Instant;
 
-    async fn text(events: &mut Events) -> Option<String> {
+    async fn text(events: &mut EventStream) -> Option<String> {
         match events.next().await?.unwrap() {
             Piece::Bytes(bytes) => Some(String::from_utf8(bytes.into()).unwrap()),
             Piece::Region(_) => panic!("a region"),
@@ -152,7 +152,7 @@ mod tests {
     fn a_quiet_stream_says_where_it_is_once_an_interval_and_nothing_while_it_is_not_read() {
         subscribed(async |subscription, exchange| {
             let seen = subscription.seen;
-            let mut events = Events::new(subscription);
+            let mut events = EventStream::new(subscription);
             let start = Instant::now();
             let first = text(&mut events).await;
             assert_eq!(first.unwrap(), format!(": watching\nid: {seen}\n\n"));

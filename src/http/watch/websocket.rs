@@ -16,7 +16,7 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
 
 use crate::http::exchange::RequestGuard;
-use crate::http::watch::feed::{BATCH, Event, Subscription, heartbeat};
+use crate::http::watch::feed::{BATCH, Subscription, WatchEvent, heartbeat};
 
 /// The longest message of a client, which sends control frames alone.
 const MAX_MESSAGE: usize = 4 << 10;
@@ -146,7 +146,7 @@ impl Session {
             let Poll::Ready(events) = self.subscription.poll_events(cx) else {
                 break;
             };
-            for Event { json, .. } in events {
+            for WatchEvent { json, .. } in events {
                 self.guard.exchange.handed(json.len());
                 socket.as_mut().start_send(Message::text(json))?;
             }

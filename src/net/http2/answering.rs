@@ -35,7 +35,7 @@ const PIECE: usize = 4 * FRAME;
 const MOST_DROPPED: usize = 1 << 20;
 
 /// The stage of a request that is not answered from memory.
-pub(super) enum Stage {
+pub(super) enum ResponseStage {
     /// There is nothing of the response yet that the client has taken.
     Responding(Responding),
     /// Its head has left, and the client makes no room for these bytes, which are all of the body.
@@ -43,8 +43,8 @@ pub(super) enum Stage {
 }
 
 /// The stage of a response that is known, and is not taken at once.
-fn later(response: Response<Body>) -> Stage {
-    Stage::Responding(known(response))
+fn later(response: Response<Body>) -> ResponseStage {
+    ResponseStage::Responding(known(response))
 }
 
 /// A request on its stream.
@@ -59,12 +59,12 @@ pub(super) struct Answering {
     /// The answer is a head alone.
     pub(super) is_head_alone: bool,
     /// Its place among those that may hold a file.
-    pub(super) place: Cell<Option<Place>>,
+    pub(super) place: Cell<Option<StreamPermit>>,
 }
 
 /// The place of a stream that may hold a file, or that watches.
 #[expect(dead_code, reason = "held")]
-pub(super) enum Place {
+pub(super) enum StreamPermit {
     /// The connection's own place, which one of its streams holds at a time.
     OfConnection(Rc<()>),
     /// A place of the pool that all connections share.
@@ -85,7 +85,7 @@ impl From<h2::Error> for Gone {
 impl Answering {
     /// Sends a response that is in memory; says what is left to do if it is not, if the client does not take it, or if
     /// something of the request is left to receive.
-    pub(super) fn try_send(&self, mut response: Response<Body>) -> Option<Stage> {
+    pub(super) fn try_send(&self, mut response: Response<Body>) -> Option<ResponseStage> {
         let may_send_on = self.exchange.left_unread() && !self.stream.is_received();
         if may_send_on || !self.output.has_room() {
             return Some(later(response));
@@ -109,7 +109,7 @@ impl Answering {
         {
             sending.reserve_capacity(bytes.len());
             if sending.capacity() < bytes.len() {
-                return Some(Stage::Begun(sending, Piece::Bytes(bytes), body));
+                return Some(ResponseStage::Begun(sending, Piece::Bytes(bytes), body));
             }
             self.hand_over(bytes.len());
             let _ = sending.send_data(bytes, true);
@@ -121,7 +121,7 @@ impl Answering {
     }
 
     /// Answers the request, and ends the stream.
-    pub(super) async fn run(self, stage: Stage) {
+    pub(super) async fn run(self, stage: ResponseStage) {
         let connections = &self.reactor.connections;
         let _entered = connections.add(&self.exchange, Some(self.connection));
         let mut serving = pin!(self.serve(stage));
@@ -147,13 +147,15 @@ impl Answering {
             && self.exchange.progress.writing.get()
     }
 
-    async fn serve(&self, stage: Stage) {
+    async fn serve(&self, stage: ResponseStage) {
         let sent = match stage {
-            Stage::Responding(responding) => match self.wait_for(responding).await {
+            ResponseStage::Responding(responding) => match self.wait_for(responding).await {
                 Ok(response) => self.send(response).await,
                 Err(Gone) => return,
             },
-            Stage::Begun(mut sending, all, _body) => self.send_piece(&mut sending, all, true).await,
+            ResponseStage::Begun(mut sending, all, _body) => {
+                self.send_piece(&mut sending, all, true).await
+            }
         };
         if sent.is_err() {
             self.exchange.lose_client();
@@ -218,20 +220,20 @@ impl Answering {
 
     /// Takes the place of a stream that watches, if it does: the connection's own, or one of another connection, for a
     /// watcher costs others as much over HTTP/2 as over HTTP/1. Without a place the client may try again.
-    fn watch(&self) -> Result<Option<Place>, Gone> {
+    fn watch(&self) -> Result<Option<StreamPermit>, Gone> {
         if self.exchange.phase() != Phase::Watching {
             return Ok(None);
         }
         // It holds no file, and may last for hours: others have the place that it had.
         self.place.take();
         if let Some(own) = self.output.watches() {
-            return Ok(Some(Place::OfConnection(own)));
+            return Ok(Some(StreamPermit::OfConnection(own)));
         }
         let Some(permit) = self.reactor.limit.try_admit(self.client.peer) else {
             self.stream.reset(Reason::REFUSED_STREAM);
             return Err(Gone);
         };
-        Ok(Some(Place::OfAnother(permit)))
+        Ok(Some(StreamPermit::OfAnother(permit)))
     }
 
     async fn send_piece(

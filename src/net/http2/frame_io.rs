@@ -47,7 +47,7 @@ const MOST_BYTES: usize = 256 << 10;
 
 /// The position of a client in its frames.
 #[derive(Debug)]
-struct Frames {
+struct FramePosition {
     /// How much is to come of the preface, or of the payload of a frame.
     rest: usize,
     head: [u8; HEAD],
@@ -57,7 +57,7 @@ struct Frames {
     goes_on: bool,
 }
 
-impl Frames {
+impl FramePosition {
     /// The position before the preface, which ends with SETTINGS.
     fn start() -> Self {
         Self {
@@ -205,7 +205,7 @@ impl Output {
 #[derive(Debug)]
 pub(super) struct FrameIo {
     reader: SocketReader,
-    frames: Frames,
+    frames: FramePosition,
     /// Read since the connection last waited for anything.
     burst: usize,
     output: Rc<Output>,
@@ -216,7 +216,7 @@ impl FrameIo {
     pub(super) fn new(reader: SocketReader, output: &Rc<Output>) -> Self {
         Self {
             reader,
-            frames: Frames::start(),
+            frames: FramePosition::start(),
             burst: 0,
             output: Rc::clone(output),
         }
@@ -315,7 +315,7 @@ mod tests {
             ends[at] = *is_end;
         }
         for step in [1, 2, 3, 7, 8, 9, 10, 100, all.len()] {
-            let mut client = Frames::start();
+            let mut client = FramePosition::start();
             let (mut at, mut frames) = (0, 0);
             for piece in all.chunks(step) {
                 frames += client.feed(piece);

@@ -28,12 +28,14 @@ impl Imports {
         }
     }
 
-    /// The shortest circles inside the module, each as a line of text.
+    /// The shortest circles inside the module, each as a line of text; of an empty name, those anywhere.
     pub(super) fn circles(&self, room: &str) -> Vec<String> {
-        let is_inside = |module: &&Module| module.first().is_some_and(|first| first == room);
+        let is_inside = |module: &Module| {
+            room.is_empty() || module[..].first().is_some_and(|first| first == room)
+        };
         let mut found = BTreeMap::new();
-        for module in self.of.keys().filter(is_inside) {
-            if let Some(way) = self.way_back(module) {
+        for module in self.of.keys().filter(|module| is_inside(module)) {
+            if let Some(way) = self.way_back(module, &is_inside) {
                 let members: BTreeSet<_> = way.iter().cloned().collect();
                 let names: Vec<_> = way.iter().map(|module| module.join("::")).collect();
                 found.entry(members).or_insert_with(|| names.join(" -> "));
@@ -42,34 +44,28 @@ impl Imports {
         found.into_values().collect()
     }
 
-    /// The pairs of rooms that import each other, each as a line of text. A room is a folder with the file of its name,
-    /// or a file beside it.
-    pub(super) fn pairs(&self) -> BTreeSet<String> {
-        let edges = self.of.iter().flat_map(|(from, to)| {
-            let rooms = |to: &Module| {
+    /// The imports of rooms, each of another that lies beside it. A room is a folder with the file of its name, or a file
+    /// beside it.
+    pub(super) fn of_rooms(&self) -> Self {
+        let mut of: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
+        for (from, to) in &self.of {
+            for to in to {
                 let same = from.iter().zip(to).take_while(|(a, b)| a == b).count();
-                let room = |of: &Module| of.get(..=same).map(|path| path.join("::"));
-                room(from).zip(room(to))
-            };
-            to.iter().filter_map(rooms)
-        });
-        let edges: BTreeSet<(String, String)> = edges.collect();
-        let both = |(a, b): &&(String, String)| a < b && edges.contains(&(b.clone(), a.clone()));
-        let both = edges.iter().filter(both);
-        both.map(|(a, b)| format!("{a} <-> {b}")).collect()
+                if let (Some(from), Some(to)) = (from.get(..=same), to.get(..=same)) {
+                    of.entry(from.to_vec()).or_default().insert(to.to_vec());
+                }
+            }
+        }
+        Self { of }
     }
 
-    /// The shortest path of imports from `start` to itself, inside its module.
-    fn way_back(&self, start: &Module) -> Option<Vec<Module>> {
+    /// The shortest path of imports from `start` to itself, through what `is_inside`.
+    fn way_back(&self, start: &Module, is_inside: impl Fn(&Module) -> bool) -> Option<Vec<Module>> {
         let mut came_from = BTreeMap::new();
         let mut next = VecDeque::from([start]);
         while let Some(at) = next.pop_front() {
-            for to in self
-                .of
-                .get(at)?
-                .iter()
-                .filter(|to| to.first() == start.first())
-            {
+            let known = self.of.get(at).into_iter().flatten();
+            for to in known.filter(|to| is_inside(to)) {
                 if to == start {
                     let mut way = vec![start.clone(), at.clone()];
                     while let Some(before) = came_from.get(&way[way.len() - 1]) {
@@ -281,18 +277,28 @@ fn a_planted_circle_is_found_however_the_path_is_written() {
 }
 
 #[test]
-fn a_planted_pair_of_rooms_is_found() {
+fn a_planted_circle_of_rooms_is_found() {
     let of = |files: &[(&str, &str)]| {
         let files: Vec<_> = files.iter().map(|(n, text)| (*n, code_of(text))).collect();
         let imports = Imports::new(files.iter().map(|(n, code)| (*n, &**code)));
-        imports.pairs().into_iter().collect::<Vec<_>>()
+        imports.of_rooms().circles("")
     };
     // No two files import each other.
     let down = ("net/x/a.rs", "use crate::net::y::c::C;");
     let up = ("net/y/d.rs", "use crate::net::x::b::B;");
-    let others = ["lib", "net/mod", "net/x", "net/y", "net/x/b", "net/y/c"].map(|it| (it, ""));
+    let others = [
+        "lib", "net/mod", "net/x", "net/y", "net/z", "net/x/b", "net/y/c",
+    ];
+    let others = others.map(|it| (it, ""));
     let found = of(&[&others[..], &[down, up]].concat());
-    assert_eq!(found, ["net::x <-> net::y"]);
+    assert_eq!(found, ["net::x -> net::y -> net::x"]);
+    // No two rooms import each other.
+    let [through, on] = [
+        ("net/y/d.rs", "use crate::net::z;"),
+        ("net/z/e.rs", "use crate::net::x::b;"),
+    ];
+    let found = of(&[&others[..], &[down, through, on]].concat());
+    assert_eq!(found, ["net::x -> net::y -> net::z -> net::x"]);
     assert_eq!(of(&[&others[..], &[down]].concat()), [""; 0]);
 }
 

@@ -8,7 +8,7 @@ const SETTINGS: u8 = 4;
 const GOAWAY: u8 = 7;
 const END_STREAM: u8 = 1;
 
-/// A GET of `/k`: one frame of HEADERS, with END_STREAM and END_HEADERS.
+/// A GET of `/k`: one frame of HEADERS, which ends the head and the stream.
 fn get(stream: u8) -> Vec<u8> {
     let fields = b"\x82\x86\x04\x02/k\x01\x01t";
     let len = u8::try_from(fields.len()).expect("a short head");

@@ -5,16 +5,14 @@ use std::time::Duration;
 use hyper::header::{ACCEPT, CONTENT_TYPE};
 use hyper::{Method, Request, Version};
 
-use super::RequestHead;
 use crate::access::{Policy, Subject};
 use crate::http::auth::need::Need;
-use crate::http::head::CommonHeaders;
 use crate::http::head::client::{Client, Peer};
 use crate::http::head::names::UPLOAD_COMPLETE;
-use crate::http::head::query::QueryFields;
+use crate::http::request::head::RequestHead;
 use crate::http::service_config::{ServiceConfig, UploadLimits};
+use crate::http::share::ShareRequest;
 use crate::http::share::sign::explain_share;
-use crate::http::share::{self, ShareRequest};
 
 /// What a request needs.
 pub struct Explained {
@@ -52,23 +50,14 @@ impl Explained {
             },
             ..ServiceConfig::default()
         };
-        let head = RequestHead {
-            head: &head,
-            path: head.uri.path(),
-            query: QueryFields::of(head.uri.query()),
-            len: None,
-            client: Client::of(Peer::Process { uid: 0, pid: 0 }),
-            common: CommonHeaders::of(&head),
-            config: &config,
-            admin: None,
-        };
-        let operation = head.operation().map_err(|why| why.to_string())?;
+        let client = Client::of(Peer::Process { uid: 0, pid: 0 });
+        let head = RequestHead::new(&head, None, client, &config);
+        let operation = head.operation(None).map_err(|why| why.to_string())?;
         let needs = operation.needs().into_iter().map(Need::into_owned);
-        let shares = head.head.method == Method::POST && head.query.has_any(share::PARAMETERS);
         Ok(Self {
             needs: needs.collect(),
             of_each: operation.of_each(),
-            share: shares.then(|| head.share().ok()).flatten(),
+            share: ShareRequest::of(&head).ok().flatten(),
         })
     }
 

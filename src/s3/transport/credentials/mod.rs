@@ -354,13 +354,13 @@ mod tests {
     use super::*;
 
     /// A service that answers from a table of `METHOD /path`, and keeps what it was asked. It ends with the process.
-    struct Service {
+    struct CredentialServer {
         endpoint: String,
         answers: Arc<Mutex<HashMap<String, String>>>,
         asked: Arc<Mutex<Vec<String>>>,
     }
 
-    impl Service {
+    impl CredentialServer {
         fn start(answers: &[(&str, &str)]) -> Self {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let service = Self {
@@ -510,7 +510,7 @@ mod tests {
     fn an_instance_is_asked_with_a_token_and_its_secrets_are_renewed_before_they_end() {
         let roles = "GET /latest/meta-data/iam/security-credentials/";
         let role = format!("{roles}the-role");
-        let service = Service::start(&[
+        let service = CredentialServer::start(&[
             ("PUT /latest/api/token", "session"),
             (roles, "the-role\n"),
             (&role, &given("one", Duration::from_secs(3))),
@@ -538,7 +538,7 @@ mod tests {
 
     #[test]
     fn a_container_is_asked_with_the_token_of_its_file() {
-        let service = Service::start(&[("GET /creds", &given("boxed", HOUR))]);
+        let service = CredentialServer::start(&[("GET /creds", &given("boxed", HOUR))]);
         let uri = format!("{}/creds", service.endpoint);
         let dir = TempDir::new().unwrap();
         let token = dir.path().join("token");
@@ -570,7 +570,7 @@ mod tests {
                  </Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>"
             )
         };
-        let service = Service::start(&[("POST /", &xml("first", Duration::from_secs(3)))]);
+        let service = CredentialServer::start(&[("POST /", &xml("first", Duration::from_secs(3)))]);
         let dir = TempDir::new().unwrap();
         let token = dir.path().join("token");
         fs::write(&token, "a+b").unwrap();

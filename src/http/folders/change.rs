@@ -1,0 +1,179 @@
+//! MKCOL, and MOVE and DELETE of a folder. What they come to is the store's.
+
+use std::cell::Cell;
+
+use async_trait::async_trait;
+use hyper::StatusCode;
+use serde::Serialize;
+
+use crate::access::Right;
+use crate::http::audit::AuditEvent;
+use crate::http::auth::credentials::Principal;
+use crate::http::auth::need::Need;
+use crate::http::body::request::Received;
+use crate::http::head::path::{check_depth, path_of};
+use crate::http::refusal::common::NO_SUCH_FOLDER;
+use crate::http::refusal::kind::Kind;
+use crate::http::refusal::{Done, Refusal, Work};
+use crate::http::request::{RequestContext, Service};
+use crate::http::response::{JSON, Outcome, Reply, empty, unstored};
+use crate::http::values::content_names::are_alike;
+use crate::http::values::moves::FolderMove;
+use crate::http::values::moves::{KEPT, OTHER_RULES, TAKEN};
+use crate::http::verb::{BodyUse, Verb};
+use crate::store::{Error, Key, Order, Stays, ValuesBelow};
+
+const NEEDS_DEPTH: &Kind = &Kind::new(StatusCode::CONFLICT, "needs-depth");
+
+/// The reply with a report of the removal or the copy of a folder: 409 where something stays, or was not copied.
+pub fn report(report: &impl Serialize, stays: &Stays) -> Reply {
+    let report = serde_json::to_string(report).unwrap_or_default() + "\n";
+    Reply::from(if stays.count == 0 {
+        unstored(StatusCode::OK, JSON, report)
+    } else {
+        unstored(StatusCode::CONFLICT, JSON, report)
+    })
+}
+
+/// Makes the folder of this name, to stay without a value.
+pub struct MakeFolder(pub Key<'static>);
+
+/// Removes the folder of this name with all that is below it, if it `is_deep`.
+pub struct RemoveFolder {
+    pub folder: Key<'static>,
+    pub is_deep: bool,
+}
+
+/// Gives a folder, with all that is below it, another name.
+pub struct MoveFolder(pub FolderMove);
+
+#[async_trait(?Send)]
+impl Verb for MakeFolder {
+    fn changes(&self) -> bool {
+        true
+    }
+
+    fn body(&self) -> BodyUse {
+        BodyUse::Refused
+    }
+
+    fn needs(&self) -> Vec<Need<'_>> {
+        // For all keys that there could be below it: none is asked for afterwards.
+        vec![Need::below(Right::Create, self.0.as_str())]
+    }
+
+    async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
+        request.service.store.make_folder(self.0).await?;
+        Ok(Reply::from(empty(StatusCode::CREATED)).changed())
+    }
+}
+
+#[async_trait(?Send)]
+impl Verb for RemoveFolder {
+    fn changes(&self) -> bool {
+        self.is_deep
+    }
+
+    fn body(&self) -> BodyUse {
+        BodyUse::Ignored
+    }
+
+    fn needs(&self) -> Vec<Need<'_>> {
+        Need::removal(self.folder.as_str()).into()
+    }
+
+    /// If it is not deep, it only says how much is below the folder. It ends with the rights of the client.
+    async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
+        let Self { folder, is_deep } = *self;
+        request.guard.exchange.record.end_with_client();
+        let Service { store, reactor, .. } = &*request.service;
+        let refused = Cell::new(None);
+        let may_go_on = || {
+            let permit = |client: &Principal| client.meet_all(Need::removal(folder.as_str()));
+            let permitted = request.permitted_now(permit);
+            permitted.map_err(|why| refused.set(Some(why))).is_ok()
+        };
+        let removed = store.remove_folder(*reactor, folder.clone(), is_deep, may_go_on);
+        let mut removed = Box::new(removed.await?.ok_or(NO_SUCH_FOLDER)?);
+        let failure = removed.failure.take().map(Refusal::from);
+        match failure.or_else(|| refused.take()) {
+            Some(why) => {
+                let mut done = Done::of(Work::Removal);
+                done.values = Some(removed.removed);
+                if removed.removed + removed.folders > 0 {
+                    done.events.push(AuditEvent::Changed(None));
+                }
+                Err(why.after(done))
+            }
+            None if !is_deep => Err(NEEDS_DEPTH.because(format!(
+                "this removes the folder and the {} values below it: repeat it with Depth: infinity",
+                removed.met
+            ))),
+            None => {
+                let reply = report(&removed, &removed.stays);
+                let is_change = removed.removed + removed.folders > 0;
+                Ok(if is_change { reply.changed() } else { reply })
+            }
+        }
+    }
+}
+
+#[async_trait(?Send)]
+impl Verb for MoveFolder {
+    fn changes(&self) -> bool {
+        true
+    }
+
+    fn body(&self) -> BodyUse {
+        BodyUse::Ignored
+    }
+
+    fn needs(&self) -> Vec<Need<'_>> {
+        // As for a folder that is removed, and one that is made: of all keys that there could be below both.
+        let FolderMove { from, to, .. } = &self.0;
+        let mut needs = vec![Need::below(Right::Read, from.as_str())];
+        needs.extend(Need::removal(from.as_str()));
+        needs.push(Need::below(Right::Create, to.as_str()));
+        needs
+    }
+
+    /// Refuses where a key below the folder would be none there, or other rules would hold for it.
+    async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
+        let (asked, service) = (self.0, &*request.service);
+        let (store, reactor) = (&service.store, service.reactor);
+        let has_same_bounds = store.may_move_folder(&asked.from, &asked.to)?;
+        if !has_same_bounds || !are_alike([&asked.from, &asked.to], &service.config) {
+            return Err(OTHER_RULES.because(
+                "not the same bounds, or rules of names, hold for the two folders: move the values one by one, or COPY the folder and DELETE it",
+            ));
+        }
+        let [from, to] = [&asked.from, &asked.to].map(Key::as_str);
+        if to.len() > from.len() || to.split('/').count() > from.split('/').count() {
+            let check =
+                |key: &str| check_depth(&asked.to(key)?, service.config.limits.max_key_depth);
+            let mut below = ValuesBelow::of(&asked.from, Order::AsRead);
+            while let Some(found) = store.next_values(reactor, &mut below).await? {
+                let mut values = found.values.iter();
+                values.try_for_each(|(key, _)| check(key.as_str()))?;
+                // As MKCOL has it, there has to be a key below each folder.
+                let mut folders = found.folders.iter();
+                folders.try_for_each(|folder| check(&format!("{folder}/k")))?;
+            }
+        }
+        match store.move_folder(asked.from, asked.to.clone()).await {
+            Err(Error::NameTaken(what)) => {
+                let kind = if asked.overwrites { TAKEN } else { KEPT };
+                Err(kind.because(format!(
+                    "{what} has the name of the destination: the move of a folder neither replaces nor merges"
+                )))
+            }
+            moved => {
+                moved?;
+                let destination = AuditEvent::Changed(Some(path_of(&asked.to) + "/"));
+                Ok(Reply::from(empty(StatusCode::CREATED))
+                    .changed()
+                    .told(destination))
+            }
+        }
+    }
+}
