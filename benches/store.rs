@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use data_server::store::{
-    Directory, Durability, JournalOptions, Key, Options, Purpose, StagingBounds,
-};
+use data_server::store::{Directory, Key, Options, Purpose};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
@@ -24,17 +22,7 @@ fn open(dir: &TempDir, cache: u64) -> Directory {
     let options = Options {
         cache,
         cached_files: 1000,
-        listing_index: 0,
-        compute_threads: 1,
-        cpus: None,
-        durability: Durability::Os,
-        journal: JournalOptions::default(),
-        staging: StagingBounds::default(),
-        min_free: 0,
-        upload_expiry: Duration::ZERO,
-        is_text: |_, _| false,
-        bounds: Vec::new(),
-        evict_existing: false,
+        ..Options::default()
     };
     Directory::open(dir.path(), &options).expect("a store")
 }

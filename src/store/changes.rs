@@ -37,7 +37,7 @@ pub struct Change {
 
 /// A change before it has a number: the key, its value now, the reason of a removal by the server, and the key that the
 /// value moved from.
-pub type Published = (
+pub type NewChange = (
     Key<'static>,
     Option<Meta>,
     Option<Removal>,
@@ -120,7 +120,7 @@ impl Changes {
     }
 
     /// Appends what has been published, in that order. Blocks now and then.
-    pub fn append(&self, made: impl Iterator<Item = Published>) {
+    pub fn append(&self, made: impl Iterator<Item = NewChange>) {
         self.reserve(made.size_hint().1.unwrap_or(1));
         let mut recent = self.recent.lock();
         for change in made {
@@ -186,7 +186,7 @@ impl Changes {
 }
 
 impl Recent {
-    fn append(&mut self, (key, value, removal, from): Published) {
+    fn append(&mut self, (key, value, removal, from): NewChange) {
         self.latest += 1;
         if !self.is_kept {
             self.forget();
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn change(name: &str) -> Published {
+    fn change(name: &str) -> NewChange {
         (Key::new(name.to_owned()).unwrap(), None, None, None)
     }
 

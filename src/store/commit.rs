@@ -29,12 +29,12 @@ const FREED_AT_ONCE: u64 = 64 << 20;
 
 /// The value under a name with its mode, and the folder that it lies in, if that is there.
 #[derive(Default)]
-pub struct Found<'a> {
+pub struct FoundName<'a> {
     folder: Option<Folder<'a>>,
     value: Option<(Meta, Mode)>,
 }
 
-impl Found<'_> {
+impl FoundName<'_> {
     pub fn meta(&self) -> Option<Meta> {
         self.value.map(|(meta, _)| meta)
     }
@@ -47,11 +47,11 @@ pub fn find<'a>(
     key: &Key<'_>,
     is_put: bool,
     is_assumed: bool,
-) -> Result<Found<'a>, Error> {
+) -> Result<FoundName<'a>, Error> {
     let folder = match dir.folder(key.folder()) {
         Ok(folder) => folder,
-        Err(Errno::NOENT) => return Ok(Found::default()),
-        Err(errno) if is_no_folder(errno) && !is_put => return Ok(Found::default()),
+        Err(Errno::NOENT) => return Ok(FoundName::default()),
+        Err(errno) if is_no_folder(errno) && !is_put => return Ok(FoundName::default()),
         Err(errno) => return Err(no_folder(dir, key, "open the folder", errno)),
     };
     let there = if is_assumed {
@@ -67,7 +67,7 @@ pub fn find<'a>(
         NameKind::Absent | NameKind::Folder | NameKind::Other => None,
     };
     let folder = Some(folder);
-    Ok(Found { folder, value })
+    Ok(FoundName { folder, value })
 }
 
 /// The value of `key`, from which it is to move to the key `to`. Fails where its file has another name: that would get
@@ -112,7 +112,7 @@ pub fn put(
     writer: &WriteContext,
     key: &Key<'_>,
     value: &mut NewValue,
-    found: &Found<'_>,
+    found: &FoundName<'_>,
 ) -> Result<bool, Error> {
     let made = match &found.folder {
         Some(folder) => publish(writer, key, folder, value, found.value),
@@ -177,7 +177,7 @@ pub fn rename(
     writer: &WriteContext,
     key: &Key<'_>,
     source: &Source,
-    found: &Found<'_>,
+    found: &FoundName<'_>,
     version: Version,
 ) -> Result<bool, Error> {
     let from = find(writer.dir(), &source.key, false, false)?;
@@ -276,7 +276,7 @@ fn rename_new(from: &Folder<'_>, name: &str, folder: &Folder<'_>, to: &str) -> R
 pub fn delete(
     writer: &WriteContext,
     key: &Key<'_>,
-    found: &Found<'_>,
+    found: &FoundName<'_>,
     is_for_room: bool,
 ) -> Result<bool, Error> {
     let (Some(folder), Some(meta)) = (&found.folder, found.meta()) else {

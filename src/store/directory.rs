@@ -10,8 +10,6 @@ mod expire;
 mod folders;
 mod keeper;
 pub mod open;
-#[cfg(test)]
-mod tests;
 
 use std::fs::File;
 use std::sync::Arc;

@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn an_upload_whose_request_ends_while_it_is_made_is_removed() {
         let dir = TempDir::new().unwrap();
-        let options = Options::small();
+        let options = Options::default();
         let directory = Directory::open(dir.path(), &options).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         runtime.unwrap().block_on(async {

@@ -192,7 +192,10 @@ impl FileUpload {
         let file = match &mut self.file {
             Some(file) => file,
             none => {
-                let created = FileWriter::create(&self.writer, 0, None, self.room.take());
+                let room = self.room.take();
+                let key = room.as_ref().map(|room| room.staging.key.to_string());
+                let key = key.and_then(|key| Key::new(key).ok());
+                let created = FileWriter::create(&self.writer, 0, key, room);
                 none.insert(Box::new(created.await?))
             }
         };

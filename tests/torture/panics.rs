@@ -173,27 +173,12 @@ fn a_panic_of_a_connection_costs_that_connection_alone() {
 mod threads {
     //! A panic on a thread beside the reactors fails its operation, and the next goes on.
 
-    use data_server::store::{Directory, Durability, Error, JournalOptions, Key, Options};
+    use data_server::store::{Directory, Error, Key, Options};
 
     use crate::support::DataDir;
 
     fn open(dir: &DataDir) -> Directory {
-        let options = Options {
-            compute_threads: 1,
-            cpus: None,
-            cache: 0,
-            cached_files: 0,
-            listing_index: 0,
-            staging: data_server::store::StagingBounds::default(),
-            min_free: 0,
-            upload_expiry: std::time::Duration::ZERO,
-            is_text: |_, _| false,
-            bounds: Vec::new(),
-            evict_existing: false,
-            durability: Durability::Os,
-            journal: JournalOptions::default(),
-        };
-        Directory::open(dir.path(), &options).expect("a store")
+        Directory::open(dir.path(), &Options::default()).expect("a store")
     }
 
     async fn put(store: &Directory, panics: bool) -> Result<(), Error> {

@@ -184,7 +184,7 @@ mod testing {
     /// To the changes of a store in which nothing happens, with the rules of `access`.
     pub fn subscribers(access: Option<Arc<Access>>) -> Rc<Subscribers> {
         let dir = tempfile::tempdir().unwrap();
-        let options = Options::small();
+        let options = Options::default();
         let store = Directory::open(dir.path(), &options).unwrap();
         let store = Store::Directory(Box::new(store));
         Rc::new(Subscribers::new(

@@ -180,7 +180,7 @@ impl Account {
             state.sum(at, scope, |sums| sums.waiting = sums.waiting.plus(needs));
             waits_for.push((at, scope.into(), needs));
         }
-        // Only where nobody goes for it, the client is told of the bound.
+        // The client is told of the bound only if no value can be evicted for it.
         Err(Error::NoSpace("a bound is full".into()))
     }
 

@@ -80,6 +80,27 @@ pub struct JournalOptions {
     pub size: u64,
 }
 
+/// A small store, without a cache, an index or a bound.
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            cache: 0,
+            cached_files: 1,
+            listing_index: 0,
+            compute_threads: 1,
+            cpus: None,
+            durability: Durability::Os,
+            journal: JournalOptions::default(),
+            staging: StagingBounds::default(),
+            min_free: 0,
+            upload_expiry: Duration::ZERO,
+            is_text: |_, _| false,
+            bounds: Vec::new(),
+            evict_existing: false,
+        }
+    }
+}
+
 impl JournalOptions {
     /// The default of `size`.
     pub const SIZE: u64 = 256 << 20;

@@ -11,7 +11,6 @@
 mod failed;
 
 use std::collections::HashSet;
-use std::fmt::Display;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -113,7 +112,7 @@ impl CheckpointState {
     }
 
     /// Logs a failure, unless `logs_failures` is off.
-    fn log_failure(&mut self, what: &str, error: impl Display) {
+    fn log_failure(&mut self, what: &str, error: impl std::fmt::Display) {
         if self.logs_failures {
             tracing::error!(%error, "{what}");
             self.logged_at = Some(Instant::now());
@@ -410,7 +409,7 @@ mod tests {
     #[test]
     fn a_request_is_answered_by_a_round_that_began_after_it() {
         let dir = tempfile::tempdir().unwrap();
-        let directory = Directory::open(dir.path(), &Options::small()).unwrap();
+        let directory = Directory::open(dir.path(), &Options::default()).unwrap();
         let journal = tempfile::tempdir().unwrap();
         let fd = OwnedFd::from(std::fs::File::open(journal.path()).unwrap());
         let writer = Arc::clone(directory.writer().unwrap());

@@ -1,9 +1,9 @@
 //! The reading of one open folder, some names at a time.
 //!
-//! A name that is there from the beginning to the end is read, also where it is replaced meanwhile. On btrfs a name that
-//! is replaced moves behind all others, and an open folder ends where it ended when it was opened. So a folder that has
-//! changed is read on from there, until nothing has changed since, or [`MOST_ENDS`] times. A name that is replaced may
-//! be read twice. What comes or goes meanwhile may be read or not.
+//! A name that is there from the beginning to the end is read, also where it is replaced meanwhile. On btrfs a name
+//! that is replaced moves behind all others, and an open folder ends where it ended when it was opened. So a folder
+//! that has changed is read on from there, until nothing has changed since, or [`MOST_ENDS`] times. A name that is
+//! replaced may be read twice. What comes or goes meanwhile may be read or not.
 
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use super::super::attributes::Attributes;
 use super::super::batch_reply::Sender;
 use super::super::bounds::{Account, Ask, Reservation, Victim};
-use super::super::changes::{Published, Removal};
+use super::super::changes::{NewChange, Removal};
 use super::super::commit::A_FOLDER;
 use super::super::new_value::{MovedValue, NewValue, Source};
 use crate::value::{Error, Key, Meta};
@@ -69,7 +69,7 @@ pub struct ChangeRequest {
     pub failure: Option<Box<Error>>,
     /// The sequence number of its record in the journal that does not hold and is to be cancelled.
     pub cancels: Option<u64>,
-    /// `None` where nobody waits for its outcome.
+    /// `None` if no request waits for the outcome.
     pub reply_to: Option<Sender<PublishResult>>,
 }
 
@@ -88,7 +88,7 @@ pub enum Audience {
     /// Subscribers, by its event.
     Subscribers,
     /// No subscriber: the change is one of a folder alone.
-    Nobody,
+    NoSubscriber,
     /// Subscribers are told to look anew: all below a folder has moved.
     LookAnew,
 }
@@ -96,7 +96,7 @@ pub enum Audience {
 /// A change that is over: its outcome, and where that goes.
 pub struct AppliedChange {
     /// Its names, and what became of them; `None` where nothing was changed.
-    pub event: Option<Published>,
+    pub event: Option<NewChange>,
     pub audience: Audience,
     /// Its names are to be synced.
     pub syncs: bool,
@@ -124,7 +124,7 @@ impl ChangeRequest {
         }
     }
 
-    /// The removal of a value that makes room or way for another change; nobody waits for its outcome.
+    /// The removal of a value that makes room or way for another change; no request waits for the outcome.
     pub fn eviction(victim: Victim) -> Self {
         let kind = Change::Remove(Some(victim.why));
         Self::new(victim.key, kind, Some(victim.allows), None)
@@ -231,7 +231,7 @@ impl ChangeRequest {
             (
                 Change::Folder(FolderChange::Make | FolderChange::Remove),
                 Ok(()) | Err(Error::NameTaken(A_FOLDER) | Error::FolderKept),
-            ) => (Audience::Nobody, None),
+            ) => (Audience::NoSubscriber, None),
             _ => return self.answered(outcome.map(|()| None)),
         };
         AppliedChange {
@@ -250,7 +250,7 @@ impl AppliedChange {
         let event = self.event.iter().filter(|_| self.syncs);
         event
             .flat_map(|(key, _, _, from)| {
-                let is_itself = from.is_some() || self.audience == Audience::Nobody;
+                let is_itself = from.is_some() || self.audience == Audience::NoSubscriber;
                 let own = if is_itself {
                     key.as_str()
                 } else {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::super::bounds::{Account, Choice, Total, size_of};
-use super::super::commit::{self, Found};
+use super::super::commit::{self, FoundName};
 use super::super::new_value::Source;
 use super::super::space::{Allowance, Free};
 use super::super::write_context::WriteContext;
@@ -45,6 +45,20 @@ impl ValueFiles {
             changeable: RefCell::default(),
             logged_stuck: Cell::default(),
         }
+    }
+
+    /// The `outcome` of a step of `change`, in place of `base`; where that lacks room, and the names of the change
+    /// cannot be changed, this failure: no value goes for it.
+    fn with_room<T>(
+        &self,
+        change: &ChangeRequest,
+        base: Option<Meta>,
+        outcome: Result<T, Error>,
+    ) -> Result<T, Error> {
+        if outcome.as_ref().is_err_and(lacks_room) {
+            self.may_change(change, base.is_some())?;
+        }
+        outcome
     }
 
     /// Fails where a name of `change` cannot be changed. Of new values in one folder, as a rule the first asks.
@@ -146,7 +160,7 @@ impl ValueFiles {
         }
     }
 
-    fn look(&self, change: &ChangeRequest, is_assumed: bool) -> Result<Found<'_>, Error> {
+    fn look(&self, change: &ChangeRequest, is_assumed: bool) -> Result<FoundName<'_>, Error> {
         self.writer.journal.may_change(&change.key)?;
         let (dir, is_put) = (self.writer.dir(), change.value().is_some());
         commit::find(dir, &change.key, is_put, is_assumed)
@@ -156,7 +170,7 @@ impl ValueFiles {
     fn make_in(
         &self,
         change: &mut ChangeRequest,
-        found: &Found<'_>,
+        found: &FoundName<'_>,
         plan: Plan,
     ) -> Result<bool, Error> {
         let (writer, removal) = (&self.writer, change.removal());
@@ -216,10 +230,7 @@ impl Files for ValueFiles {
         base: Option<Meta>,
     ) -> Result<Option<Meta>, Error> {
         let admitted = self.admit(change, base);
-        if admitted.as_ref().is_err_and(lacks_room) {
-            self.may_change(change, base.is_some())?;
-        }
-        admitted
+        self.with_room(change, base, admitted)
     }
 
     fn change_folder(&self, path: &Key<'_>, change: &FolderChange) -> Result<(), Error> {
@@ -240,12 +251,13 @@ impl Files for ValueFiles {
     }
 
     fn stage(&self, change: &mut ChangeRequest, plan: Plan) -> Result<(), Error> {
-        match (&mut change.kind, plan.result) {
+        let staged = match (&mut change.kind, plan.result) {
             (Change::Put(value), Some(Meta { version, .. })) => {
                 commit::stage(&self.writer, &change.key, value, plan.base, version)
             }
             _ => Ok(()),
-        }
+        };
+        self.with_room(change, plan.base, staged)
     }
 
     fn make(&self, change: &mut ChangeRequest, plan: Plan) -> Result<bool, Error> {

@@ -20,10 +20,15 @@ pub fn may_publish(writer: &WriteContext, key: &Key<'_>) -> Result<(), Error> {
     let dir = writer.dir();
     dir.location.check()?;
     writer.journal.may_change(key)?;
-    let found = find(dir, key, true, false).map(drop);
-    dir.unless_ended(key.as_str(), found)?;
-    let folder = first_folder(dir, key);
-    may_link(dir, key, folder.and_then(|folder| mount(&folder)))
+    let found = find(dir, key, true, false).map(|found| found.meta().is_some());
+    let is_there = found.as_ref().is_ok_and(|is_there| *is_there);
+    dir.unless_ended(key.as_str(), found.map(drop))?;
+    let mount = may_change_name(dir, key, is_there);
+    may_link(
+        dir,
+        key,
+        mount.map_err(|errno| unpublished(key, "change the folder", errno))?,
+    )
 }
 
 /// Fails where a name of `change`, of a value that `replaces` another or not, cannot be changed, as far as the file

@@ -165,6 +165,32 @@ fn what_is_announced_and_does_not_come_makes_nothing_go() {
     assert!(count(&server) >= 50, "{} are left", count(&server));
 }
 
+/// Room for their bytes was made before the file system refused their names.
+#[test]
+fn values_that_can_get_no_name_make_nothing_go() {
+    directory_only!("bounds");
+    let what = "a full disk with an immutable folder";
+    let mount = needed!(Mount::tmpfs("size=12m", what));
+    let args = ["--min-free", "0", "--max-size", "1GiB"];
+    let server = Launch::new(&args).on(&mount.dir()).start();
+    server.store("closed/v", "v");
+    for n in 0..9 {
+        server.store(&format!("c/{n}"), pattern(n, 1 << 20));
+    }
+    fill(&server.dir, 12_000);
+    let immutable = needed!(Immutable::new(server.dir.file("closed"), what));
+    for key in ["closed/v", "closed/new"] {
+        server.put(key, pattern(1, 300_000)).says(403, "");
+        server.put(key, pattern(3, 20_000)).says(403, "");
+        let chunked = server.put_chunked(key, &pattern(2, 300_000));
+        assert_eq!(chunked.status, 403, "{key}");
+    }
+    assert_eq!(count(&server), 10);
+    drop(immutable);
+    server.store("closed/v", pattern(1, 300_000));
+    assert!(count(&server) < 10, "there was room");
+}
+
 /// Asserts that values stop going while many are left, though the disk stays full.
 #[track_caller]
 fn it_ends(server: &TestServer, at_least: usize) {
