@@ -75,7 +75,7 @@ fn another_door_says_what_the_core_does_in_its_own_words() {
     let access = Arc::new(Access::read(rules).unwrap());
     let values = dir.path().join("values");
     std::fs::create_dir(&values).unwrap();
-    let store = Directory::open(&values, &Options::small()).unwrap();
+    let store = Directory::open(&values, &Options::default()).unwrap();
     let service = Rc::new(Service {
         store: Arc::new(Store::Directory(Box::new(store))),
         reactor: 0,
