@@ -73,6 +73,36 @@ fn no_room_needs_one_that_needs_it() {
     assert!(circles.is_empty(), "circles of rooms: {circles:#?}");
 }
 
+/// The features of the plain door, each with the files outside of its folder that import it. `parse` has the table of
+/// the door. A file may go, and none may come.
+const FEATURES: &str = "
+    archives: service::parse
+    folders: service::parse
+    forms: service::parse
+    share: service::parse service::parse::explained
+    uploads: service::parse service::respond
+    watch: service service::execute service::operation service::parse net::http1
+    admin: service service::parse server
+    listing: archives changes service::execute service::parse ui ui::frame ui::perform
+    ui: forms::perform service::parse";
+
+#[test]
+fn a_feature_is_a_folder_and_a_row_of_its_door() {
+    let imports = Imports::new(sources().iter().map(|s| (s.name.as_str(), s.code.as_str())));
+    let lines = FEATURES.lines().skip(1).map(str::trim);
+    let found = lines.clone().map(|line| {
+        let (feature, _) = line.split_once(':').expect("a feature");
+        let importers = imports.importers(&format!("http::{feature}"));
+        format!("{feature}: {}", importers.join(" ").replace("http::", ""))
+    });
+    let found: Vec<String> = found.collect();
+    assert_eq!(
+        found,
+        lines.collect::<Vec<_>>(),
+        "files that import a feature"
+    );
+}
+
 #[test]
 fn every_file_says_what_it_owns() {
     for source in sources() {

@@ -59,6 +59,15 @@ impl Imports {
         Self { of }
     }
 
+    /// The files outside of `room` that import one of it.
+    pub(super) fn importers(&self, room: &str) -> Vec<String> {
+        let room: Module = room.split("::").map(str::to_owned).collect();
+        let users = self.of.iter().filter(|(from, to)| {
+            !from.starts_with(&room) && to.iter().any(|to| to.starts_with(&room))
+        });
+        users.map(|(from, _)| from.join("::")).collect()
+    }
+
     /// The shortest path of imports from `start` to itself, through what `is_inside`.
     fn way_back(&self, start: &Module, is_inside: impl Fn(&Module) -> bool) -> Option<Vec<Module>> {
         let mut came_from = BTreeMap::new();
