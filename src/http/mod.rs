@@ -15,6 +15,10 @@ mod archives;
 mod audit;
 mod auth;
 mod body;
+mod changes;
+#[cfg(test)]
+#[path = "../../tests/door/mod.rs"]
+mod door;
 mod exchange;
 mod fields;
 mod folders;

@@ -5,7 +5,6 @@
 //! Decides no status and reads no header.
 
 pub mod answer;
-pub mod changes;
 pub mod execute;
 pub mod operation;
 pub mod parse;

@@ -1,9 +1,9 @@
 //! The page for browsers at `/` and at a folder, and its headers.
 //!
-//! Pure, but for [`perform`]. The server writes a folder's listing into the page, so that clients that follow links find
-//! every key; the scripts of the page take over from there, where they run. Links are relative: a proxy may serve this
-//! server below a path. Their bytes are letters, digits, `-`, `.`, `_`, `~`, `/` and escapes: no name can be taken for a
-//! scheme, a query or the end of an attribute.
+//! Pure, but for [`perform`]. The server writes a folder's listing into the page, so that clients that follow links
+//! find every key; the scripts of the page take over from there, where they run. Links are relative: a proxy may serve
+//! this server below a path. Their bytes are letters, digits, `-`, `.`, `_`, `~`, `/` and escapes: no name can be taken
+//! for a scheme, a query or the end of an attribute.
 
 pub mod frame;
 pub mod perform;

@@ -18,10 +18,9 @@ use crate::http::refusal::{Done, Refusal, Work};
 use crate::http::request::{RequestContext, Service};
 use crate::http::response::{JSON, Outcome, Reply, empty, unstored};
 use crate::http::values::content_names::are_alike;
-use crate::http::values::moves::FolderMove;
-use crate::http::values::moves::{KEPT, OTHER_RULES, TAKEN};
+use crate::http::values::moves::{FolderMove, KEPT, OTHER_RULES, TAKEN};
 use crate::http::verb::{BodyUse, Verb};
-use crate::store::{Error, Key, Order, Stays, ValuesBelow};
+use crate::store::{Error, Key, Order, RemovedFolder, Stays, ValuesBelow};
 
 const NEEDS_DEPTH: &Kind = &Kind::new(StatusCode::CONFLICT, "needs-depth");
 
@@ -82,39 +81,18 @@ impl Verb for RemoveFolder {
         Need::removal(self.folder.as_str()).into()
     }
 
-    /// If it is not deep, it only says how much is below the folder. It ends with the rights of the client.
     async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
-        let Self { folder, is_deep } = *self;
-        request.guard.exchange.record.end_with_client();
-        let Service { store, reactor, .. } = &*request.service;
-        let refused = Cell::new(None);
-        let may_go_on = || {
-            let permit = |client: &Principal| client.meet_all(Need::removal(folder.as_str()));
-            let permitted = request.permitted_now(permit);
-            permitted.map_err(|why| refused.set(Some(why))).is_ok()
-        };
-        let removed = store.remove_folder(*reactor, folder.clone(), is_deep, may_go_on);
-        let mut removed = Box::new(removed.await?.ok_or(NO_SUCH_FOLDER)?);
-        let failure = removed.failure.take().map(Refusal::from);
-        match failure.or_else(|| refused.take()) {
-            Some(why) => {
-                let mut done = Done::of(Work::Removal);
-                done.values = Some(removed.removed);
-                if removed.removed + removed.folders > 0 {
-                    done.events.push(AuditEvent::Changed(None));
-                }
-                Err(why.after(done))
-            }
-            None if !is_deep => Err(NEEDS_DEPTH.because(format!(
+        let is_deep = self.is_deep;
+        let removed = remove_folder(request, *self).await?;
+        if !is_deep {
+            return Err(NEEDS_DEPTH.because(format!(
                 "this removes the folder and the {} values below it: repeat it with Depth: infinity",
                 removed.met
-            ))),
-            None => {
-                let reply = report(&removed, &removed.stays);
-                let is_change = removed.removed + removed.folders > 0;
-                Ok(if is_change { reply.changed() } else { reply })
-            }
+            )));
         }
+        let reply = report(&*removed, &removed.stays);
+        let is_change = removed.removed + removed.folders > 0;
+        Ok(if is_change { reply.changed() } else { reply })
     }
 }
 
@@ -137,43 +115,70 @@ impl Verb for MoveFolder {
         needs
     }
 
-    /// Refuses where a key below the folder would be none there, or other rules would hold for it.
     async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
-        let (asked, service) = (self.0, &*request.service);
-        let (store, reactor) = (&service.store, service.reactor);
-        let has_same_bounds = store.may_move_folder(&asked.from, &asked.to)?;
-        if !has_same_bounds || !are_alike([&asked.from, &asked.to], &service.config) {
-            return Err(OTHER_RULES.because(
-                "not the same bounds, or rules of names, hold for the two folders: move the values one by one, or COPY the folder and DELETE it",
-            ));
+        let destination = AuditEvent::Changed(Some(path_of(&self.0.to) + "/"));
+        move_folder(&request.service, self.0).await?;
+        let moved = Reply::from(empty(StatusCode::CREATED));
+        Ok(moved.changed().told(destination))
+    }
+}
+
+/// Removes a folder, if that is deep; else it only finds how much is below it. It ends with the rights of the client.
+pub async fn remove_folder(
+    request: &RequestContext,
+    asked: RemoveFolder,
+) -> Result<Box<RemovedFolder>, Refusal> {
+    let RemoveFolder { folder, is_deep } = asked;
+    request.guard.exchange.record.end_with_client();
+    let Service { store, reactor, .. } = &*request.service;
+    let refused = Cell::new(None);
+    let may_go_on = || {
+        let permit = |client: &Principal| client.meet_all(Need::removal(folder.as_str()));
+        let permitted = request.permitted_now(permit);
+        permitted.map_err(|why| refused.set(Some(why))).is_ok()
+    };
+    let removed = store.remove_folder(*reactor, folder.clone(), is_deep, may_go_on);
+    let mut removed = Box::new(removed.await?.ok_or(NO_SUCH_FOLDER)?);
+    let failure = removed.failure.take().map(Refusal::from);
+    let Some(why) = failure.or_else(|| refused.take()) else {
+        return Ok(removed);
+    };
+    let mut done = Done::of(Work::Removal);
+    done.values = Some(removed.removed);
+    if removed.removed + removed.folders > 0 {
+        done.events.push(AuditEvent::Changed(None));
+    }
+    Err(why.after(done))
+}
+
+/// Gives the folder its other name, unless a key below it would be none there, or other rules would hold for it.
+pub async fn move_folder(service: &Service, asked: FolderMove) -> Result<(), Refusal> {
+    let (store, reactor) = (&service.store, service.reactor);
+    let has_same_bounds = store.may_move_folder(&asked.from, &asked.to)?;
+    if !has_same_bounds || !are_alike([&asked.from, &asked.to], &service.config) {
+        return Err(OTHER_RULES.because(
+            "not the same bounds, or rules of names, hold for the two folders: move the values one by one, or COPY the folder and DELETE it",
+        ));
+    }
+    let [from, to] = [&asked.from, &asked.to].map(Key::as_str);
+    if to.len() > from.len() || to.split('/').count() > from.split('/').count() {
+        let check = |key: &str| check_depth(&asked.to(key)?, service.config.limits.max_key_depth);
+        let mut below = ValuesBelow::of(&asked.from, Order::AsRead);
+        while let Some(found) = store.next_values(reactor, &mut below).await? {
+            let mut values = found.values.iter();
+            values.try_for_each(|(key, _)| check(key.as_str()))?;
+            // As MKCOL has it, there has to be a key below each folder.
+            let mut folders = found.folders.iter();
+            folders.try_for_each(|folder| check(&format!("{folder}/k")))?;
         }
-        let [from, to] = [&asked.from, &asked.to].map(Key::as_str);
-        if to.len() > from.len() || to.split('/').count() > from.split('/').count() {
-            let check =
-                |key: &str| check_depth(&asked.to(key)?, service.config.limits.max_key_depth);
-            let mut below = ValuesBelow::of(&asked.from, Order::AsRead);
-            while let Some(found) = store.next_values(reactor, &mut below).await? {
-                let mut values = found.values.iter();
-                values.try_for_each(|(key, _)| check(key.as_str()))?;
-                // As MKCOL has it, there has to be a key below each folder.
-                let mut folders = found.folders.iter();
-                folders.try_for_each(|folder| check(&format!("{folder}/k")))?;
-            }
+    }
+    match store.move_folder(asked.from, asked.to).await {
+        Err(Error::NameTaken(what)) => {
+            let kind = if asked.overwrites { TAKEN } else { KEPT };
+            Err(kind.because(format!(
+                "{what} has the name of the destination: the move of a folder neither replaces nor merges"
+            )))
         }
-        match store.move_folder(asked.from, asked.to.clone()).await {
-            Err(Error::NameTaken(what)) => {
-                let kind = if asked.overwrites { TAKEN } else { KEPT };
-                Err(kind.because(format!(
-                    "{what} has the name of the destination: the move of a folder neither replaces nor merges"
-                )))
-            }
-            moved => {
-                moved?;
-                let destination = AuditEvent::Changed(Some(path_of(&asked.to) + "/"));
-                Ok(Reply::from(empty(StatusCode::CREATED))
-                    .changed()
-                    .told(destination))
-            }
-        }
+        moved => Ok(moved?),
     }
 }

@@ -30,14 +30,14 @@ const COPIED_AT_ONCE: usize = 8;
 /// The reason why values are not copied that were there at first.
 const GONE: &str = "gone meanwhile";
 
-/// What came of the COPY of a folder.
+/// What came of the copy of a folder.
 #[derive(Debug, Default, Serialize)]
-struct CopiedFolder {
+pub struct CopiedFolder {
     /// Values that were copied.
-    copied: u64,
+    pub copied: u64,
     /// Values that were not, and folders that the server may not read.
     #[serde(flatten)]
-    stays: Stays,
+    pub stays: Stays,
 }
 
 /// A value of a page.
@@ -65,58 +65,66 @@ impl Verb for CopyFolder {
         Some("COPY")
     }
 
-    /// Copies some values at a time, after a look at the rights to all and at their names. A failure ends it; a value
-    /// that is refused alone is told, and so is a folder that the server may not read.
     async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
-        request.guard.exchange.record.end_with_client();
-        let (asked, service) = (self.0, &*request.service);
-        let (store, reactor) = (&service.store, service.reactor);
-        let mut below = ValuesBelow::of(&asked.from, Order::AsRead);
-        let mut values = 0;
-        let mut plan = store.plan_copies();
-        while let Some(found) = store.next_values(reactor, &mut below).await? {
-            values += found.values.len() as u64;
-            for (key, value) in &found.values {
-                let copy = copy_of(request.principal(), &service.config, &asked, key)?;
-                let is_taken = value.len <= service.config.limits.max_body;
-                if let Some(plan) = plan.as_mut().filter(|_| is_taken) {
-                    let preconditions = copy.options.preconditions.as_ref();
-                    let only_new = preconditions.and_then(Preconditions::exact)
-                        == Some(WriteCondition::Create);
-                    plan.add(key, &copy.to, value.len, only_new).await?;
-                }
-            }
-        }
-        if values == 0 && !store.has_folder(&asked.from).await? {
-            return Err(NO_SUCH_FOLDER);
-        }
-        store.check_folder(&asked.to).await?;
-        if let Some(plan) = plan
-            && plan.check().await?
-        {
-            let mut below = ValuesBelow::of(&asked.from, Order::Keys);
-            while let Some(found) = store.next_values(reactor, &mut below).await? {
-                plan.spare(found.values.iter().map(|(key, _)| key));
-            }
-        }
-        let (mut made, mut first) = (CopiedFolder::default(), Vec::new());
-        let met = match copy_all(request, &asked, &mut made, &mut first).await {
-            Ok(met) => met,
-            Err(why) => {
-                return Err(why.after(Done {
-                    values: Some(made.copied),
-                    keys: first,
-                    ..Done::of(Work::Copy)
-                }));
-            }
-        };
-        // What was there at first, and not when it had its turn.
-        if let Some(gone @ 1..) = values.checked_sub(met) {
-            let name = format!("{}/", asked.from);
-            made.stays.add(name, format!("{GONE}: {gone}"));
-        }
-        Ok(report(&made, &made.stays))
+        let copied = copy_folder(request, self.0).await?;
+        Ok(report(&copied, &copied.stays))
     }
+}
+
+/// Copies the values below the folder, some at a time, after a look at the rights to all and at their names. A failure
+/// ends it; a value that is refused alone is told, and so is a folder that the server may not read.
+pub async fn copy_folder(
+    request: &RequestContext,
+    asked: FolderMove,
+) -> Result<CopiedFolder, Refusal> {
+    request.guard.exchange.record.end_with_client();
+    let service = &*request.service;
+    let (store, reactor) = (&service.store, service.reactor);
+    let mut below = ValuesBelow::of(&asked.from, Order::AsRead);
+    let mut values = 0;
+    let mut plan = store.plan_copies();
+    while let Some(found) = store.next_values(reactor, &mut below).await? {
+        values += found.values.len() as u64;
+        for (key, value) in &found.values {
+            let copy = copy_of(request.principal(), &service.config, &asked, key)?;
+            let is_taken = value.len <= service.config.limits.max_body;
+            if let Some(plan) = plan.as_mut().filter(|_| is_taken) {
+                let preconditions = copy.options.preconditions.as_ref();
+                let only_new =
+                    preconditions.and_then(Preconditions::exact) == Some(WriteCondition::Create);
+                plan.add(key, &copy.to, value.len, only_new).await?;
+            }
+        }
+    }
+    if values == 0 && !store.has_folder(&asked.from).await? {
+        return Err(NO_SUCH_FOLDER);
+    }
+    store.check_folder(&asked.to).await?;
+    if let Some(plan) = plan
+        && plan.check().await?
+    {
+        let mut below = ValuesBelow::of(&asked.from, Order::Keys);
+        while let Some(found) = store.next_values(reactor, &mut below).await? {
+            plan.spare(found.values.iter().map(|(key, _)| key));
+        }
+    }
+    let (mut made, mut first) = (CopiedFolder::default(), Vec::new());
+    let met = match copy_all(request, &asked, &mut made, &mut first).await {
+        Ok(met) => met,
+        Err(why) => {
+            return Err(why.after(Done {
+                values: Some(made.copied),
+                keys: first,
+                ..Done::of(Work::Copy)
+            }));
+        }
+    };
+    // What was there at first, and not when it had its turn.
+    if let Some(gone @ 1..) = values.checked_sub(met) {
+        let name = format!("{}/", asked.from);
+        made.stays.add(name, format!("{GONE}: {gone}"));
+    }
+    Ok(made)
 }
 
 /// Copies the values below the folder, and notes in `made` what came of it, and in `first` the keys of the first

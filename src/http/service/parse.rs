@@ -22,7 +22,6 @@ use crate::http::refusal::common::{NO_SUCH_PATH, no_method, no_page_method};
 use crate::http::request::ResponseContext;
 use crate::http::request::head::RequestHead;
 use crate::http::response::problem::ErrorForm;
-use crate::http::service::changes;
 use crate::http::service::operation::{Operation, methods};
 use crate::http::service_config::Routes;
 use crate::http::values::content_names::named_sha256;
@@ -31,7 +30,7 @@ use crate::http::values::other_store;
 use crate::http::values::put::put_of;
 use crate::http::verb::{OptionsRequest, Parsed, Row, parsed};
 use crate::http::watch::request::WatchRequest;
-use crate::http::{archives, folders, forms, listing, share, ui, uploads};
+use crate::http::{archives, changes, folders, forms, listing, share, ui, uploads};
 use crate::store::Digests;
 
 pub mod explained;

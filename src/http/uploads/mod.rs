@@ -3,11 +3,11 @@
 //!
 //! Pure. A field that does not have the type that the draft gives it counts as absent, as the draft asks. A request
 //! whose lengths contradict each other is refused before a byte of it is read. hyper sends no interim response but 100:
-//! over HTTP/1.1 the connection sends the others as bytes. [`perform`] does what is asked.
+//! over HTTP/1.1 the connection sends the others as bytes.
 
+pub mod parts;
 pub mod perform;
 pub mod request;
-pub mod state;
 
 use hyper::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE,
@@ -20,12 +20,11 @@ use sfv::{BareItem, Item, Parser};
 
 use crate::http::fields::end;
 use crate::http::head::names::UPLOAD_COMPLETE;
-use crate::http::head::syntax::{depth, only, put};
+use crate::http::head::syntax::{depth, only, put, up};
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{no_page_method, too_large};
 use crate::http::refusal::kind::Kind;
 use crate::http::service_config::{ServiceConfig, UploadLimits};
-use crate::http::uploads::state::{UPLOADS, UploadState};
 use crate::http::values::digest_fields::{DIGEST, REPR_DIGEST, of_part};
 use crate::store::{Digests, Field, UploadId};
 
@@ -95,7 +94,7 @@ pub struct UploadCreation {
 }
 
 /// The part of a value that a request brings.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct UploadPart {
     /// Its length in bytes, if the head has it.
     pub len: Option<u64>,
@@ -106,6 +105,15 @@ pub struct UploadPart {
     pub expected: Digests,
     /// The digests of the whole value that come with the part.
     pub of_value: Digests,
+}
+
+/// The state of an upload, as its client is told it.
+#[derive(Debug, Default)]
+pub struct UploadState {
+    /// All of the value has been received.
+    pub complete: bool,
+    pub offset: Option<u64>,
+    pub length: Option<u64>,
 }
 
 /// A request to an upload resource.
@@ -220,6 +228,15 @@ fn no_field(name: &str) -> Refusal {
     BAD_FIELD.because(format!("a part of an upload comes with a valid {name}"))
 }
 
+/// The beginning of the paths of upload resources.
+const UPLOADS: &str = "/-/uploads/";
+
+/// The address of an upload resource, relative to the request that created it, whose address has this `depth` below the
+/// root.
+fn address(id: UploadId, depth: usize) -> String {
+    format!("{}{}{id}", up(depth), &UPLOADS[1..])
+}
+
 /// The upload resource at `path`, if the path is one of upload resources.
 pub fn upload(path: &str) -> Option<Result<UploadId, Refusal>> {
     let name = path.strip_prefix(UPLOADS)?;
@@ -274,8 +291,13 @@ fn item(headers: &HeaderMap, name: &HeaderName) -> Option<BareItem> {
     Some(item.bare_item)
 }
 
-/// Adds the fields with the state of an upload.
+/// Adds the fields with the state of an upload, and with the limits of uploads.
 fn describe(headers: &mut HeaderMap, state: &UploadState, config: &ServiceConfig) {
+    describe_state(headers, state);
+    add_limit(headers, config);
+}
+
+fn describe_state(headers: &mut HeaderMap, state: &UploadState) {
     let complete = if state.complete { "?1" } else { "?0" };
     headers.insert(UPLOAD_COMPLETE, HeaderValue::from_static(complete));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -285,10 +307,6 @@ fn describe(headers: &mut HeaderMap, state: &UploadState, config: &ServiceConfig
     if let Some(length) = state.length {
         headers.insert(UPLOAD_LENGTH, length.into());
     }
-    if let Some(address) = &state.location {
-        put(headers, LOCATION, address.clone());
-    }
-    add_limit(headers, config);
 }
 
 /// Adds Upload-Limit, which says that uploads can be resumed, and within which limits.

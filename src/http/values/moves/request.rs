@@ -73,7 +73,7 @@ impl MoveRequest {
     }
 
     /// A COPY that takes any value of `from`, and of `to` what `before` says.
-    fn of_ends(
+    pub fn of_ends(
         from: Key<'_>,
         to: Key<'_>,
         before: Option<Preconditions>,

@@ -15,7 +15,7 @@ use crate::http::request::head::RequestHead;
 use crate::http::response::{Outcome, Reply, empty};
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::moves::MoveRequest;
-use crate::http::values::moves::perform::relocate;
+use crate::http::values::moves::perform::{RelocatedValue, relocate};
 use crate::http::verb::{BodyUse, Parsed, Verb, parsed};
 use crate::store::{Error, Key, Preconditions, Purpose};
 
@@ -32,9 +32,9 @@ pub fn removal(asked: &RequestHead<'_>) -> Parsed {
 }
 
 /// Removes a value.
-struct Delete {
-    key: Key<'static>,
-    preconditions: Option<Preconditions>,
+pub struct Delete {
+    pub key: Key<'static>,
+    pub preconditions: Option<Preconditions>,
 }
 
 #[async_trait(?Send)]
@@ -56,13 +56,8 @@ impl Verb for Delete {
     }
 
     async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
-        let Self { key, preconditions } = *self;
-        let (service, name) = (&*request.service, key.clone());
-        let deleted = service.store.delete(service.reactor, key, preconditions);
-        if deleted.await? {
-            return Ok(Reply::from(empty(StatusCode::OK)).changed());
-        }
-        without_value(request, name).await
+        delete(request, *self).await?;
+        Ok(Reply::from(empty(StatusCode::OK)).changed())
     }
 }
 
@@ -94,17 +89,36 @@ impl Verb for MoveRequest {
     }
 
     async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
-        let name = self.from.clone();
-        match relocate(request, *self, Purpose::Use).await? {
-            None => without_value(request, name).await,
-            Some(relocated) => Ok(relocated.into()),
-        }
+        Ok(move_value(request, *self).await?.into())
     }
 }
 
-/// What is answered to a DELETE, MOVE or COPY of `key`, which has no value. Clients of `WebDAV` leave out the `/` of a
-/// folder and take 404 for gone already, so a folder that the client may see is named.
-async fn without_value(request: &RequestContext, key: Key<'static>) -> Outcome {
+/// Removes a value.
+pub async fn delete(request: &RequestContext, asked: Delete) -> Result<(), Refusal> {
+    let Delete { key, preconditions } = asked;
+    let (service, name) = (&*request.service, key.clone());
+    let deleted = service.store.delete(service.reactor, key, preconditions);
+    if deleted.await? {
+        return Ok(());
+    }
+    without_value(request, name).await
+}
+
+/// Moves or copies a value.
+pub async fn move_value(
+    request: &RequestContext,
+    asked: MoveRequest,
+) -> Result<RelocatedValue, Refusal> {
+    let name = asked.from.clone();
+    match relocate(request, asked, Purpose::Use).await? {
+        Some(relocated) => Ok(relocated),
+        None => without_value(request, name).await,
+    }
+}
+
+/// Refuses a change of `key`, which has no value. Clients of `WebDAV` leave out the `/` of a folder and take 404 for
+/// gone already, so a folder that the client may see is named.
+async fn without_value<T>(request: &RequestContext, key: Key<'static>) -> Result<T, Refusal> {
     let service = &*request.service;
     if !service.config.compat
         && service.store.has_folder(&key).await?
