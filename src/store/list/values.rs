@@ -67,7 +67,7 @@ impl ValueWalk {
                     },
                     Met::Opened(_, path) => found.folders.push(path.to_owned()),
                     Met::Unreadable(path, why) => {
-                        found.unreadable.push((path.to_owned() + "/", why))
+                        found.unreadable.push((path.to_owned() + "/", why));
                     }
                     _ => {}
                 }
