@@ -167,7 +167,8 @@ impl Store {
                 break false;
             }
         };
-        if let (Self::Directory(directory), true) = (self, is_deep && is_over) {
+        // What comes by that name meanwhile stays: the answer is that there was no folder.
+        if let (Self::Directory(directory), true) = (self, is_deep && is_over && is_there) {
             let mut removal = FolderRemoval::below(path.as_str());
             removed.failure = directory.remove_folders(path, &mut removal).await.err();
             removed.folders = removal.removed;

@@ -19,6 +19,7 @@ mod faults;
 mod folder_moves;
 mod folders;
 mod heal;
+mod histories;
 mod http2;
 mod journal;
 mod ledger;
