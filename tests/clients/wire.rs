@@ -6,15 +6,10 @@
 
 use std::net::Shutdown;
 
+use crate::support::frames::{DATA, END_STREAM, Frame, GOAWAY, HEADERS, frame};
 use crate::support::prelude::*;
 
 const PREFACE: usize = 24;
-const HEAD: usize = 9;
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const GOAWAY: u8 = 7;
-const END_STREAM: u8 = 1;
-
 /// What has passed of one connection.
 #[derive(Debug)]
 struct Streams {
@@ -78,18 +73,18 @@ fn pass(client: &TcpStream, server: &TcpStream) -> Streams {
     let (mut asked, mut answered, mut last) = (BTreeSet::new(), BTreeSet::new(), u32::MAX);
     thread::scope(|scope| {
         scope.spawn(|| {
-            pump(client, server, PREFACE, |kind, _, id, _| {
-                if kind == HEADERS {
-                    asked.insert(id);
+            pump(client, server, PREFACE, |frame| {
+                if frame.kind == HEADERS {
+                    asked.insert(frame.stream);
                 }
             });
         });
-        pump(server, client, 0, |kind, flags, id, payload| {
-            if matches!(kind, DATA | HEADERS) && flags & END_STREAM != 0 {
-                answered.insert(id);
+        pump(server, client, 0, |frame| {
+            if frame.ends_stream() {
+                answered.insert(frame.stream);
             }
-            if let (GOAWAY, Some(id)) = (kind, payload.first_chunk()) {
-                last = u32::from_be_bytes(*id);
+            if frame.kind == GOAWAY {
+                last = frame.number(0);
             }
         });
         // What the client still sends, the server has not got.
@@ -103,12 +98,7 @@ fn pass(client: &TcpStream, server: &TcpStream) -> Streams {
 }
 
 /// Passes on what `from` says until one of the two ends, and each of its frames to `see`, once it was passed on.
-fn pump(
-    mut from: &TcpStream,
-    mut to: &TcpStream,
-    mut before: usize,
-    mut see: impl FnMut(u8, u8, u32, &[u8]),
-) {
+fn pump(mut from: &TcpStream, mut to: &TcpStream, mut before: usize, mut see: impl FnMut(Frame)) {
     let (mut buffer, mut rest) = (vec![0; 16 << 10], Vec::new());
     while let Ok(read @ 1..) = from.read(&mut buffer) {
         if to.write_all(&buffer[..read]).is_err() {
@@ -118,14 +108,8 @@ fn pump(
         let skipped = before.min(rest.len());
         rest.drain(..skipped);
         before -= skipped;
-        while let Some(head) = rest.first_chunk::<HEAD>() {
-            let [a, b, c, kind, flags, id @ ..] = *head;
-            let len = u32::from_be_bytes([0, a, b, c]) as usize;
-            let Some(payload) = rest.get(HEAD..HEAD + len) else {
-                break;
-            };
-            see(kind, flags, u32::from_be_bytes(id), payload);
-            rest.drain(..HEAD + len);
+        while let Some(frame) = Frame::first_of(&mut rest) {
+            see(frame);
         }
     }
     let _ = to.shutdown(Shutdown::Write);
@@ -135,11 +119,6 @@ fn pump(
 #[test]
 fn a_lost_request_is_found_on_the_wire() {
     for (last, expected) in [(7_u32, vec![vec![3, 5]]), (3, vec![vec![3]]), (1, vec![])] {
-        let frame = |kind, flags, id: u32, payload: &[u8]| {
-            let len = u8::try_from(payload.len()).expect("a short frame");
-            let head = [&[0, 0, len, kind, flags][..], &id.to_be_bytes()].concat();
-            [head, payload.to_vec()].concat()
-        };
         let answer = [
             frame(HEADERS, 4, 1, &[0x88]),
             frame(DATA, END_STREAM, 1, b"v"),

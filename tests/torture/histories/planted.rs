@@ -1,6 +1,9 @@
 //! The judge is shown to take what can have happened, and to find lies: in histories that are written here, and in each that
 //! was played.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::assert_at_rest;
 use super::client::{reads, value, write_of};
 use crate::prelude::*;
 use crate::support::history::{
@@ -284,10 +287,22 @@ fn a_torn_value_is_found() {
             whole[..half].to_vec(),
             [&whole[..half], &other[half..whole.len()]].concat(),
         ] {
-            assert!(
-                std::panic::catch_unwind(|| write_of(&torn)).is_err(),
-                "{write}"
-            );
+            assert!(catch_unwind(|| write_of(&torn)).is_err(), "{write}");
         }
     }
+}
+
+/// What lies there at rest is shown to be looked at.
+#[test]
+fn a_folder_or_a_name_that_nobody_made_is_found_at_rest() {
+    let server = TestServer::start(&["--threads", "1"]);
+    server.store("few/value", "value");
+    let is_wrong = || catch_unwind(AssertUnwindSafe(|| assert_at_rest(&server, false))).is_err();
+    assert!(!is_wrong());
+    let (folder, link) = (server.dir.file("few/empty"), server.dir.file("few/link"));
+    fs::create_dir(&folder).expect("a folder");
+    assert!(is_wrong(), "a folder that stays is not found");
+    fs::remove_dir(folder).expect("no folder");
+    symlink("/nowhere", link).expect("a link");
+    assert!(is_wrong(), "a name that no listing has is not found");
 }

@@ -1,23 +1,9 @@
-//! Frames of HTTP/2 as bytes, sound or not, and a client that sends and reads them (RFC 9113, section 4).
+//! Frames of HTTP/2, sound or not, and a client that sends and reads them.
 
 use crate::prelude::*;
+pub(super) use crate::support::frames::*;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-pub(super) const DATA: u8 = 0;
-pub(super) const HEADERS: u8 = 1;
-pub(super) const PRIORITY: u8 = 2;
-pub(super) const RST_STREAM: u8 = 3;
-pub(super) const SETTINGS: u8 = 4;
-pub(super) const PING: u8 = 6;
-pub(super) const GOAWAY: u8 = 7;
-pub(super) const WINDOW_UPDATE: u8 = 8;
-pub(super) const CONTINUATION: u8 = 9;
-
-pub(super) const ACK: u8 = 1;
-pub(super) const END_STREAM: u8 = 1;
-pub(super) const END_HEADERS: u8 = 4;
-pub(super) const PADDED: u8 = 8;
 
 /// The identifier of the setting that is the window of each stream.
 pub(super) const INITIAL_WINDOW: u16 = 4;
@@ -25,17 +11,6 @@ pub(super) const INITIAL_WINDOW: u16 = 4;
 pub(super) const PROTOCOL_ERROR: u32 = 1;
 pub(super) const CANCEL: u32 = 8;
 pub(super) const ENHANCE_YOUR_CALM: u32 = 11;
-
-/// One frame.
-pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let len = u32::try_from(payload.len()).expect("a short frame");
-    let head = [
-        &len.to_be_bytes()[1..],
-        &[kind, flags],
-        &stream.to_be_bytes(),
-    ];
-    [&head.concat(), payload].concat()
-}
 
 /// SETTINGS with these identifiers and values.
 pub(super) fn settings(values: &[(u16, u32)]) -> Vec<u8> {
@@ -89,27 +64,6 @@ pub(super) fn request(stream: u32, method: &str, path: &str, ends: bool) -> Vec<
 /// The identifier of the `n`th stream that a client begins.
 pub(super) fn id(n: u32) -> u32 {
     2 * n + 1
-}
-
-/// A frame that was received.
-#[derive(Debug)]
-pub(super) struct Frame {
-    pub(super) kind: u8,
-    pub(super) flags: u8,
-    pub(super) stream: u32,
-    pub(super) payload: Vec<u8>,
-}
-
-impl Frame {
-    /// The number at this place of its payload.
-    pub(super) fn number(&self, at: usize) -> u32 {
-        let bytes = self.payload[at..at + 4].try_into().expect("four bytes");
-        u32::from_be_bytes(bytes)
-    }
-
-    pub(super) fn ends_stream(&self) -> bool {
-        matches!(self.kind, DATA | HEADERS) && self.flags & END_STREAM != 0
-    }
 }
 
 /// A client, in the clear.

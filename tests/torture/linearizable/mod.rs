@@ -7,7 +7,6 @@
 mod kills;
 mod planted;
 mod player;
-mod power;
 mod register;
 mod remote;
 
@@ -15,7 +14,7 @@ use std::fmt;
 
 use crate::prelude::*;
 use player::{Player, Rules, Stage};
-use register::{Asked, Event, Only, Told, UNHEARD, beginning, has_order, is_linearizable, lies};
+use register::{Asked, Event, Only, Told, beginning, is_linearizable, lies};
 
 const CLIENTS: usize = 16;
 const KEYS: usize = 8;
@@ -35,37 +34,6 @@ fn record(args: &[&str], dice: &mut Random, operations: usize) -> Vec<Vec<Event>
         dice,
         operations,
     ))
-}
-
-/// As [`record`], where values also move between the keys of a pair: by pair.
-fn record_moves(args: &[&str], dice: &mut Random, operations: usize) -> Vec<Vec<Event>> {
-    let stage = Stage {
-        tags: Some(Mutex::default()),
-        ..Stage::new(Rules::All)
-    };
-    let players = played(args, &stage, CLIENTS / 2, dice, operations);
-    let mut events: Vec<_> = players
-        .into_iter()
-        .flat_map(|player| player.events)
-        .collect();
-    let done = events.iter().filter(|(_, event)| event.told == Told::Done);
-    let heard: HashSet<u32> = done
-        .filter_map(|(_, event)| match event.asked {
-            Asked::Put(version, _) => Some(version.tag),
-            Asked::Move(tag, ..) => Some(tag),
-            _ => None,
-        })
-        .collect();
-    let mut pairs = vec![Vec::new(); KEYS / 2];
-    for (key, event) in &mut events {
-        event.of = *key % 2;
-        let unheard = event
-            .known()
-            .filter(|version| !heard.contains(&version.tag));
-        unheard.for_each(|version| version.tag |= UNHEARD);
-        pairs[*key / 2].push(*event);
-    }
-    pairs
 }
 
 /// Plays a history of so many operations by so many clients.
@@ -153,10 +121,6 @@ struct Counts {
     /// Entity tags that are not of the bytes that they came with.
     mistaken: usize,
     lies: usize,
-    /// Registers may be emptied at any moment.
-    evicts: bool,
-    /// Histories that no order explains but one with an eviction.
-    evicted: usize,
 }
 
 impl Counts {
@@ -164,9 +128,7 @@ impl Counts {
     fn add(&mut self, keys: Vec<Vec<Event>>) {
         self.histories += 1;
         for (key, events) in keys.into_iter().enumerate() {
-            self.lies += check(key, &events, self.evicts);
-            let is_evicted = self.evicts && !is_linearizable(&beginning(&events, 60));
-            self.evicted += usize::from(is_evicted);
+            self.lies += check(key, &events);
             self.events.extend(events);
         }
     }
@@ -220,11 +182,11 @@ fn gather(players: Vec<Player>) -> Vec<Vec<Event>> {
 }
 
 /// Panics with the end of the shortest beginning that no order explains. How many lies about the history were refused.
-fn check(key: usize, events: &[Event], evicts: bool) -> usize {
-    if has_order(events, evicts) {
-        return refuses_lies(key, events, evicts);
+fn check(key: usize, events: &[Event]) -> usize {
+    if is_linearizable(events) {
+        return refuses_lies(key, events);
     }
-    let explained = |&count: &usize| has_order(&beginning(events, count), evicts);
+    let explained = |&count: &usize| is_linearizable(&beginning(events, count));
     let shortest = (1..=events.len()).find(|count| !explained(count));
     let shortest = beginning(events, shortest.unwrap_or(events.len()));
     let operations = shortest.len();
@@ -234,10 +196,10 @@ fn check(key: usize, events: &[Event], evicts: bool) -> usize {
 
 /// The beginning of the same history with one lie in it has no order. Only the beginning: to find that there is none
 /// takes looking at all of them.
-fn refuses_lies(key: usize, events: &[Event], evicts: bool) -> usize {
+fn refuses_lies(key: usize, events: &[Event]) -> usize {
     let lies = lies(&beginning(events, 60));
     for (what, told) in &lies {
-        let is_taken = has_order(told, evicts);
+        let is_taken = is_linearizable(told);
         assert!(!is_taken, "r{key}: the checker takes {what} for the truth");
     }
     lies.len()
@@ -265,52 +227,4 @@ fn every_key_is_a_linearizable_register_with_compare_and_swap() {
     }
     assert!(counts.told(Told::Unknown) >= histories * CLIENTS / 2);
     assert!(counts.lies >= histories * KEYS / 2);
-}
-
-/// A MOVE is one event of both keys, also where the server is killed.
-#[test]
-fn every_pair_of_keys_is_linearizable_while_values_move_between_them() {
-    let ways = [
-        "--durability os --threads 2",
-        "--durability disk --threads 1",
-        "--durability disk --journal off --threads 8",
-    ];
-    let (histories, operations) = (scaled(3, 60), scaled(1_200, 10_000));
-    let mut dice = Random::with_seed(seed("linearizable-moves"));
-    let mut counts = Counts::default();
-    for history in 0..histories {
-        let way = words(ways[history % 3]);
-        counts.add(record_moves(&way, &mut dice, operations));
-    }
-    let told = |told| counts.count(|e| e.told == told && matches!(e.asked, Asked::Move(..)));
-    let (moved, refused) = (told(Told::Done), told(Told::Refused));
-
-    counted!("linearizable with moves: {moved} moved, {refused} moves refused: {counts}");
-    assert!(moved >= 20 * histories && refused >= 20 * histories);
-    counts.assert_proves();
-}
-
-/// A bound that has room for half of them: an eviction is a DELETE at some moment that nobody asked for.
-#[test]
-fn every_key_of_a_bound_is_a_linearizable_register_that_may_be_emptied() {
-    let ways = [
-        "--durability os --threads 2",
-        "--durability disk --threads 1",
-        "--durability disk --journal off --threads 8",
-    ];
-    let (histories, operations) = (scaled(3, 60), scaled(1_200, 10_000));
-    let mut dice = Random::with_seed(seed("linearizable-evicts"));
-    let mut counts = Counts {
-        evicts: true,
-        ..Counts::default()
-    };
-    for history in 0..histories {
-        let way = words(ways[history % 3]);
-        let bound = ["--bound", "max-keys = 4"];
-        counts.add(record(&[&way[..], &bound].concat(), &mut dice, operations));
-    }
-    let evicted = counts.evicted;
-    counted!("linearizable with evictions: {evicted} keys with one among the first: {counts}");
-    assert!(evicted >= histories, "too few to prove anything");
-    counts.assert_proves();
 }

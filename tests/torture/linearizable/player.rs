@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU32;
 
 use super::KEYS;
-use super::register::{Asked, Event, Only, Told, UNTOLD, Version, at};
+use super::register::{Asked, Event, Only, Told, at};
 use md5::{Digest, Md5};
 
 use crate::prelude::*;
@@ -46,14 +46,9 @@ pub(super) struct Stage {
     pub(super) epoch: Instant,
     /// The clients are to end, or the server has.
     pub(super) ending: Done,
-    /// The power is about to be cut.
-    pub(super) fails: AtomicBool,
     pub(super) rules: Rules,
     /// Answers whose entity tag is not that of the bytes that they are about.
     pub(super) mistaken: AtomicUsize,
-    /// Where values also move between the two keys of each pair, so that a tag does not tell the write: the numbers of
-    /// all tags.
-    pub(super) tags: Option<Mutex<BTreeMap<String, u32>>>,
 }
 
 /// What clients may ask, and what they may hear.
@@ -61,8 +56,6 @@ pub(super) struct Stage {
 pub(super) enum Rules {
     /// All of it, and each is answered.
     All,
-    /// All that has a condition, and each is answered until the power is cut under the server, which is killed then.
-    Power,
     /// Through a store that fails at times. A DELETE without a condition is not exact there, and one with a condition
     /// only where the store has it.
     Remote(Remote),
@@ -83,7 +76,7 @@ impl Rules {
     }
 
     fn kills(self) -> bool {
-        matches!(self, Self::Power | Self::Remote(Remote { kills: true, .. }))
+        matches!(self, Self::Remote(Remote { kills: true, .. }))
     }
 }
 
@@ -94,23 +87,8 @@ impl Stage {
             operations: AtomicUsize::new(0),
             epoch: Instant::now(),
             ending: Done::default(),
-            fails: AtomicBool::new(false),
             rules,
             mistaken: AtomicUsize::new(0),
-            tags: None,
-        }
-    }
-
-    /// The number of the entity tag of this write.
-    fn number(&self, write: u32, tag: Option<&str>) -> u32 {
-        match (&self.tags, tag) {
-            (None, _) => write,
-            (Some(_), None) => UNTOLD,
-            (Some(tags), Some(tag)) => {
-                let mut tags = tags.lock().expect("the tags");
-                let next = u32::try_from(tags.len() + 1).expect("few tags");
-                *tags.entry(tag.to_owned()).or_insert(next)
-            }
         }
     }
 
@@ -124,17 +102,14 @@ impl Stage {
 
     /// Whether there may be no whole answer.
     fn may_break(&self) -> bool {
-        match self.rules {
-            Rules::Power => self.fails.load(Ordering::Acquire),
-            rules => rules.kills() || self.ending.is_said(),
-        }
+        self.rules.kills() || self.ending.is_said()
     }
 }
 
 /// One client: what it saw, and what it knows of each key.
 pub(super) struct Player {
     dice: Random,
-    seen: Vec<Option<(Version, String)>>,
+    seen: Vec<Option<(u32, String)>>,
     pub(super) tags: BTreeMap<u32, String>,
     pub(super) events: Vec<(usize, Event)>,
 }
@@ -157,7 +132,7 @@ impl Player {
             // Part of the time all meet at half of the keys.
             let keys = if round % 4 == 0 { KEYS / 2 } else { KEYS };
             let key = self.dice.usize(..keys);
-            if round == cut && stage.rules != Rules::Power {
+            if round == cut {
                 self.hang_up(key, stage, client);
             }
             // A swap of what was just read has a chance.
@@ -174,19 +149,12 @@ impl Player {
 
     /// Something to ask of this key, and the condition as a header line.
     fn choose(&mut self, key: usize, stage: &Stage) -> (Asked, String) {
-        if stage.tags.is_some() && self.dice.u64(..3) == 0 {
-            return self.choose_move(key);
-        }
-        let put = |only| {
-            let write = stage.write();
-            let tag = stage.number(write, None);
-            Asked::Put(Version { write, tag }, only)
-        };
-        let over = self.over(key, "If-Match");
+        let put = |only| Asked::Put(stage.write(), only);
+        let over = self.over(key);
         let none = String::new;
         match (self.dice.u64(..20), over) {
             (0..=6, _) => (Asked::Get, none()),
-            (7..=8, _) if stage.rules != Rules::Power => (put(Only::Always), none()),
+            (7..=8, _) => (put(Only::Always), none()),
             (9..=14, Some((only, line))) => (put(only), line),
             (15, _) if stage.rules == Rules::All => (Asked::Delete(Only::Always), none()),
             (16, Some((only, line))) if stage.rules.deletes() => (Asked::Delete(only), line),
@@ -195,34 +163,9 @@ impl Player {
     }
 
     /// The condition that a key has what was seen of it last, and its line.
-    fn over(&self, key: usize, name: &str) -> Option<(Only, String)> {
-        let (version, tag) = self.seen[key].as_ref()?;
-        Some((Only::Over(*version), format!("{name}: {tag}\r\n")))
-    }
-
-    /// A MOVE to the other key of a pair, or a COPY of what was seen.
-    fn choose_move(&mut self, key: usize) -> (Asked, String) {
-        let any = || (Only::Always, String::new());
-        let of_source = self.over(key, "If-Match");
-        let of_source = of_source.filter(|_| self.dice.u64(..3) > 0);
-        let (from, line) = of_source.unwrap_or_else(any);
-        let (to, other) = match self.dice.u64(..3) {
-            0 => (Only::New, "Overwrite: F\r\n".to_owned()),
-            1 => self
-                .over(key ^ 1, "Destination-If-Match")
-                .unwrap_or_else(any),
-            _ => any(),
-        };
-        let is_copy = from != Only::Always && self.dice.u64(..3) == 0;
-        let asked = if is_copy {
-            Asked::Copy(from, to)
-        } else {
-            Asked::Move(UNTOLD, from, to)
-        };
-        (
-            asked,
-            format!("Destination: /{}\r\n{line}{other}", register(key ^ 1)),
-        )
+    fn over(&self, key: usize) -> Option<(Only, String)> {
+        let (write, tag) = self.seen[key].as_ref()?;
+        Some((Only::Over(*write), format!("If-Match: {tag}\r\n")))
     }
 
     /// Asks, and notes what was told; whether to go on.
@@ -236,10 +179,8 @@ impl Player {
     ) -> bool {
         let (method, body) = match asked {
             Asked::Get => ("GET", Vec::new()),
-            Asked::Put(version, _) => ("PUT", value(version.write)),
+            Asked::Put(write, _) => ("PUT", value(write)),
             Asked::Delete(_) => ("DELETE", Vec::new()),
-            Asked::Move(..) => ("MOVE", Vec::new()),
-            Asked::Copy(..) => ("COPY", Vec::new()),
         };
         let call = stage.now();
         let heard = client.hear(method, &register(key), line, &body);
@@ -252,118 +193,55 @@ impl Player {
         let goes_on = is_whole || stage.rules.kills();
         let is_excused = is_whole || stage.may_break();
         assert!(is_excused, "{asked:?}: no answer while it should serve");
-        let is_move = matches!(asked, Asked::Move(..) | Asked::Copy(..));
-        let of_request = asked;
-        let ((asked, told), back) = match heard {
-            // The source was another one at each of some tries: nothing was done.
-            Heard::Answer(Response { status: 503, .. }) if is_move => return true,
+        let (told, back) = match heard {
             Heard::Answer(Response {
                 status: status @ 500..,
                 ..
             }) if stage.rules != Rules::All => {
-                let is_excused = match stage.rules {
-                    Rules::Power => stage.may_break(),
-                    _ => asked == Asked::Get || matches!(status, 502..=504),
-                };
+                let is_excused = asked == Asked::Get || matches!(status, 502..=504);
                 assert!(is_excused, "{asked:?}: {status}");
                 // From a store 503 says that nothing was done; a read that failed has read nothing.
-                if asked == Asked::Get || stage.rules != Rules::Power && status == 503 {
+                if asked == Asked::Get || status == 503 {
                     return true;
                 }
-                ((asked, Told::Unknown), u64::MAX)
+                (Told::Unknown, u64::MAX)
             }
             Heard::Answer(answer) => (self.understand(key, asked, &answer, stage), back),
             Heard::Unasked => return goes_on,
             _ if asked == Asked::Get => return goes_on,
-            _ => ((asked, Told::Unknown), u64::MAX),
+            _ => (Told::Unknown, u64::MAX),
         };
-        let mut note = |key, asked, told| self.note(key, asked, told, call, back);
-        match (of_request, told) {
-            (Asked::Copy(Only::Over(source), _), Told::Done) => {
-                note(key, Asked::Get, Told::Read(Some(source)));
-                note(key ^ 1, asked, told);
-            }
-            (Asked::Copy(Only::Over(source), to), Told::Unknown) => {
-                let tag = UNTOLD;
-                note(key ^ 1, Asked::Put(Version { tag, ..source }, to), told);
-            }
-            (Asked::Copy(..), Told::Absent) => note(key, Asked::Get, Told::Read(None)),
-            _ => note(key, asked, told),
-        }
+        self.note(key, asked, told, call, back);
         stage.operations.fetch_add(1, Ordering::Relaxed);
         goes_on
     }
 
-    /// What was told, and what was asked by what the answer tells of that.
-    fn understand(
-        &mut self,
-        key: usize,
-        asked: Asked,
-        answer: &Response,
-        stage: &Stage,
-    ) -> (Asked, Told) {
-        let version = |write| Version {
-            write,
-            tag: stage.number(write, answer.header("etag")),
-        };
+    fn understand(&mut self, key: usize, asked: Asked, answer: &Response, stage: &Stage) -> Told {
         let told = match (asked, answer.status) {
             (Asked::Get, 404) => Told::Read(None),
-            (Asked::Get, 200) => Told::Read(Some(version(write_of(&answer.body)))),
-            (Asked::Move(..) | Asked::Copy(..), 201 | 204)
-            | (Asked::Put(..) | Asked::Delete(_), 200) => Told::Done,
+            (Asked::Get, 200) => Told::Read(Some(write_of(&answer.body))),
+            (Asked::Put(..) | Asked::Delete(_), 200) => Told::Done,
             (_, 412) => Told::Refused,
-            (Asked::Delete(_) | Asked::Move(..) | Asked::Copy(..), 404) => Told::Absent,
+            (Asked::Delete(_), 404) => Told::Absent,
             (_, status) => panic!("{asked:?}: {status}"),
         };
-        // 201 tells that the destination had no value, 204 that it had one.
-        let had = |to| match (answer.status, to) {
-            (201, _) => Only::New,
-            (_, Only::Always) => Only::Any,
-            (_, to) => to,
+        let ((Told::Read(Some(write)), _) | (Told::Done, Asked::Put(write, _))) = (told, asked)
+        else {
+            return told;
         };
-        // A value that moves or is copied is seen at the other key.
-        let at = match asked {
-            Asked::Move(..) | Asked::Copy(..) => key ^ 1,
-            _ => key,
-        };
-        let asked = match (asked, told) {
-            (Asked::Put(put, only), Told::Done) => Asked::Put(version(put.write), only),
-            (Asked::Move(_, from, to), Told::Done) => Asked::Move(version(0).tag, from, had(to)),
-            // A read of the one key, and a write of the other.
-            (Asked::Copy(Only::Over(source), to), Told::Done) => {
-                let tag = version(0).tag;
-                Asked::Put(Version { tag, ..source }, had(to))
+        let mut tag = answer.must("etag").to_owned();
+        if matches!(stage.rules, Rules::Remote(_)) {
+            // There it names the bytes. VersityGW 1.8.0 now and then answers that of another version than it sends.
+            let own = format!("\"{}\"", hex(&Md5::digest(value(write))));
+            if own != tag {
+                stage.mistaken.fetch_add(1, Ordering::Relaxed);
+                tag = own;
             }
-            (asked, _) => asked,
-        };
-        let seen = match (asked, told) {
-            (Asked::Get, Told::Read(Some(version))) | (Asked::Put(version, _), Told::Done) => {
-                Some(version)
-            }
-            (Asked::Move(tag, Only::Over(source), _), Told::Done) => {
-                Some(Version { tag, ..source })
-            }
-            _ => None,
-        };
-        if let (Some(_), Some(version)) = (&stage.tags, seen) {
-            let tag = answer.must("etag").to_owned();
-            self.seen[at] = Some((version, tag));
-        } else if let Some(version) = seen {
-            let write = version.write;
-            let mut tag = answer.must("etag").to_owned();
-            if matches!(stage.rules, Rules::Remote(_)) {
-                // There it names the bytes. VersityGW 1.8.0 now and then answers that of another version than it sends.
-                let own = format!("\"{}\"", hex(&Md5::digest(value(write))));
-                if own != tag {
-                    stage.mistaken.fetch_add(1, Ordering::Relaxed);
-                    tag = own;
-                }
-            }
-            let same = self.tags.entry(write).or_insert_with(|| tag.clone());
-            assert_eq!(*same, tag, "one write, two tags");
-            self.seen[key] = Some((version, tag));
         }
-        (asked, told)
+        let same = self.tags.entry(write).or_insert_with(|| tag.clone());
+        assert_eq!(*same, tag, "one write, two tags");
+        self.seen[key] = Some((write, tag));
+        told
     }
 
     /// Asks and hangs up at once.
@@ -374,8 +252,7 @@ impl Player {
         };
         let (write, call) = (stage.write(), stage.now());
         client.cut("PUT", &register(key), line, &value(write));
-        let tag = stage.number(write, None);
-        let asked = Asked::Put(Version { write, tag }, only);
+        let asked = Asked::Put(write, only);
         self.note(key, asked, Told::Unknown, call, u64::MAX);
     }
 

@@ -2,7 +2,7 @@
 //! were lost, or came back, without a broken device or with one.
 //!
 //! A cut of power is played: the server is killed, its note no longer names the mount, and files are changed to what
-//! the disk may have had. `linearizable::power`, `heal`, `damage` and `backups`, of the torture suite, look for more of
+//! the disk may have had. `histories::power`, `heal`, `damage` and `backups`, of the torture suite, look for more of
 //! the kind with real cuts and disks.
 
 mod checkpoints;
