@@ -22,6 +22,7 @@ pub type Parsed = Result<Option<Box<dyn Verb>>, Refusal>;
 pub type Row = for<'a> fn(&RequestHead<'a>) -> Parsed;
 
 /// This verb, as a row answers.
+#[expect(clippy::unnecessary_wraps, reason = "what a row answers")]
 pub fn parsed(verb: impl Verb + 'static) -> Parsed {
     Ok(Some(Box::new(verb)))
 }

@@ -35,7 +35,7 @@ impl Imports {
         };
         let mut found = BTreeMap::new();
         for module in self.of.keys().filter(|module| is_inside(module)) {
-            if let Some(way) = self.way_back(module, &is_inside) {
+            if let Some(way) = self.way_back(module, is_inside) {
                 let members: BTreeSet<_> = way.iter().cloned().collect();
                 let names: Vec<_> = way.iter().map(|module| module.join("::")).collect();
                 found.entry(members).or_insert_with(|| names.join(" -> "));
