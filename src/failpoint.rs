@@ -60,7 +60,7 @@ pub(crate) fn expiry_interval(usual: Duration) -> Duration {
     interval("DATA_SERVER_EXPIRY", usual)
 }
 
-/// The interval in which uses are noted: `usual` in a release, else `DATA_SERVER_USES` milliseconds.
+/// The interval at which uses are recorded: `usual` in a release, else `DATA_SERVER_USES` milliseconds.
 pub(crate) fn uses_interval(usual: Duration) -> Duration {
     interval("DATA_SERVER_USES", usual)
 }

@@ -4,7 +4,7 @@
 //! After a grace period the rest is abandoned.
 //!
 //! A signal has no answer, so the server also listens for reload requests on a socket that is named by its process and
-//! has no file: there is nothing to configure, to find or to leave behind. Only its own user and root are heard, who
+//! has no file: there is nothing to configure, to find or to leave behind. It accepts only its own user and root, who
 //! may send it signals too.
 
 use std::fmt::Display;

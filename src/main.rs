@@ -285,7 +285,7 @@ struct Signals(Vec<(SignalKind, Signal)>);
 
 impl Signals {
     fn install() -> std::io::Result<Self> {
-        // A write beyond RLIMIT_FSIZE fails, and the client hears of it, instead of ending the process: the handler
+        // A write beyond RLIMIT_FSIZE fails, and its client gets an error, instead of ending the process: the handler
         // that this installs stays for good.
         let _ = signal(SignalKind::from_raw(SIGXFSZ))?;
         let others = [

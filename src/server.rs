@@ -1,7 +1,7 @@
-//! The server: binds everything, starts the threads, serves until it is told to end, drains in order.
+//! The server: binds everything, starts the threads, serves until it is asked to end, drains in order.
 //!
 //! Its states are types: a [`Config`] is data, a [`Server`] owns the directory and the socket and knows its address,
-//! and [`Running`] has every thread and serves until it is told to end. Meanwhile a [`Reloader`] rereads certificates
+//! and [`Running`] has every thread and serves until it is asked to end. Meanwhile a [`Reloader`] rereads certificates
 //! and the access file. The caller owns signals and standard output.
 
 mod startup;

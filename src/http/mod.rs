@@ -5,7 +5,7 @@
 //!
 //! - `service`: the path of every request; `request`: what features need of it; `head` and `body`: its parts; `piece`:
 //!   what bodies are sent in; `auth`: authentication and authorization.
-//! - `response`: what a feature answers with; `refusal`: why it does not; `audit`: what the audit log is told.
+//! - `response`: what a feature answers with; `refusal`: why it does not; `audit`: the events of the audit log.
 //! - `verb`: what a feature is asked for; `fields` and `sites`: what the configuration says of values, which knows no
 //!   feature.
 //! - `exchange`: the state of a connection, and the record of the request under way.

@@ -20,7 +20,7 @@ pub const JSON: &str = "application/json";
 /// What comes of a request.
 pub type Outcome = Result<Reply, Refusal>;
 
-/// The answer of a feature to a request: the response, and what the audit log is told.
+/// The answer of a feature to a request: the response, and the events for the audit log.
 pub struct Reply {
     pub response: Response<Body>,
     /// The response has a value, whose headers are complete.
@@ -68,7 +68,7 @@ impl Reply {
         self
     }
 
-    /// What the audit log is told.
+    /// The events for the audit log.
     pub fn take_events(&mut self) -> Vec<AuditEvent> {
         let own = self.is_change.then_some(AuditEvent::Changed(None));
         own.into_iter().chain(self.events.drain(..)).collect()

@@ -136,7 +136,7 @@ impl Exposition {
         Self { format, text }
     }
 
-    /// Begins a metric, named as in the format 0.0.4. A metric without samples is left out.
+    /// Begins a metric, named as in the format 0.0.4. A metric without samples is skipped.
     pub fn metric(&mut self, name: &'static str, help: &'static str) -> Samples<'_> {
         Samples {
             to: self,

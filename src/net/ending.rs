@@ -42,7 +42,7 @@ pub(super) enum PeerActivity {
     SendsOn,
     /// It speaks HTTP/2, and sends frames for as long as it reads.
     SendsFrames,
-    /// It was told of changes, and can go on where it was when it comes back.
+    /// It watches changes, and can resume where it was when it reconnects.
     Subscribes,
 }
 

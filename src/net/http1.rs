@@ -156,7 +156,7 @@ fn should_abort(
 ) -> bool {
     let is_watching = context.exchange.phase() == Phase::Watching;
     if was_watching && context.ends() != Ends::Open {
-        // A subscriber that comes back can go on where it was.
+        // A subscriber can resume when it reconnects.
         return is_watching || context.exchange.progress.writing.get();
     }
     if has_more || !context.exchange.is_for_client_alone() {

@@ -109,7 +109,7 @@ pub(super) async fn serve(
         count_panic(context, &ended);
     }
     match ended {
-        // One side has told the other why.
+        // One side has sent the other the reason.
         Err(ConnectionError::Http2(error)) if error.is_go_away() => {
             tracing::debug!(peer = %context.client.peer, %error, "connection ended");
             Ok(())
@@ -193,7 +193,7 @@ impl Multiplexer<'_> {
         polled
     }
 
-    /// Notes that no stream is under way: the connection rests, or receives a frame.
+    /// Records that no stream is under way: the connection rests, or receives a frame.
     fn rest(&self) {
         if !self.streams.is_empty() {
             return;

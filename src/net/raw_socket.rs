@@ -1,8 +1,8 @@
 //! A connection's socket, registered with the reactor's driver only once there is something to wait for.
 //!
 //! Most short connections have sent their request by the time they are looked at, and take the answer at once: to them
-//! epoll would be two system calls for nothing. Promises the same to its users either way: they are told that it is
-//! ready, try, and are woken when it was not. Shared by the sides of one connection, on one reactor.
+//! epoll would be two system calls for nothing. Promises the same to its users either way: the socket reports
+//! that it is ready, they try, and are woken when it was not. Shared by the sides of one connection, on one reactor.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::io;

@@ -114,7 +114,7 @@ impl Reactor {
         Buffers(&self.buffered)
     }
 
-    /// True where the `client` of `exchange` is over a limit with a body and is to be cut. One that can be told so has
+    /// True where the `client` of `exchange` is over a limit with a body and is to be cut. One that still reads gets
     /// its response first.
     pub(super) fn gives_up(&self, exchange: &Exchange, client: Client) -> bool {
         match exchange.exceeded() {

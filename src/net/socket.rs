@@ -39,7 +39,7 @@ pub(super) struct Socket {
     /// The socket itself.
     pub(super) raw: RawSocket,
     tls: Option<Box<RefCell<TlsSession>>>,
-    /// The exchange of the connection, which is told what moves and who waits for whom.
+    /// The exchange of the connection, which counts the bytes that move and has which side waits for the other.
     pub(super) exchange: Rc<Exchange>,
     /// hyper has bytes that the socket has not: written by hyper's side of HTTP/1, read by the loop of the connection.
     pub(super) has_unflushed: Cell<bool>,

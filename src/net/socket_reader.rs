@@ -1,4 +1,4 @@
-//! The receiving side of a connection, as hyper reads it: whole heads and their bodies, in order, and nothing in doubt.
+//! The receiving side of a connection, as hyper reads it: whole heads and their bodies, in order, never ambiguous.
 //!
 //! Bytes go from the socket into hyper's buffer, where the [`Framing`] looks at them, and takes out the fields that
 //! nothing reads. The beginning of a head is taken back until the rest of it is there: hyper sees a head whole or not

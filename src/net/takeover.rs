@@ -254,7 +254,7 @@ impl BodySource for SocketBody {
     }
 }
 
-/// True when something has arrived, and when in doubt.
+/// True when something has arrived, or when that is not known.
 fn has_some(socket: BorrowedFd<'_>) -> bool {
     ioctl_fionread(socket).unwrap_or(1) > 0
 }

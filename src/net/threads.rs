@@ -185,7 +185,7 @@ async fn measure_lag(counters: Arc<ReactorCounters>) {
 
 /// Lets connections end, until `draining` abandons them.
 async fn drain(reactor: &Reactor, index: usize, mut draining: Draining) {
-    // Each connection is polled once before it hears of the drain: what had arrived is still answered.
+    // Each connection is polled once before the drain is announced to it: what had arrived is still answered.
     tokio::task::yield_now().await;
     let connections = &reactor.connections;
     connections.end(Ends::Last);

@@ -1,4 +1,4 @@
-//! The engine against a real store, and against one that fails as told: each file tests one part of it, with what is
+//! The engine against a real store, and against one that fails on demand: each file tests one part of it, with what is
 //! here.
 
 mod faults;

@@ -14,7 +14,7 @@ pub const DELETE_AFTER: &str = "x-delete-after";
 /// The last second of the year 9999.
 const LATEST: u64 = 253_402_300_799;
 
-/// The end that `text` tells: digits alone, and a time that dates can tell.
+/// The end in `text`, which has only digits, and is a time that a date can express.
 pub fn parse_end(text: &[u8]) -> Option<u64> {
     let are_digits = text.iter().all(u8::is_ascii_digit);
     let text = std::str::from_utf8(text).ok().filter(|_| are_digits)?;

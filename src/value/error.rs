@@ -1,7 +1,7 @@
 //! The errors of the store, as meanings.
 //!
-//! The operating system's error numbers stop here: an error that leaves `store/` tells what happened to the value, and
-//! carries the cause for the log alone. It holds no HTTP status.
+//! The operating system's error numbers stop here: an error that leaves `store/` says what happened to the value, and
+//! carries the cause only for the log. It holds no HTTP status.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -126,7 +126,7 @@ pub const TRIES: usize = 8;
 pub const CONTENDED: Error = Error::Busy { retry_after: 1 };
 
 impl Error {
-    /// For `map_err`: a failure with no meaning of its own, met while `doing`.
+    /// For `map_err`: a failure with no meaning of its own, in the call that `doing` names.
     pub fn failed(doing: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Failed {
             doing,
@@ -175,7 +175,7 @@ impl Error {
         )
     }
 
-    /// The meaning of `errno`, met while `doing`.
+    /// The meaning of `errno`, in the call that `doing` names.
     pub fn new(doing: &'static str, errno: Errno) -> Self {
         match errno {
             Errno::NOSPC => Self::NoSpace("no space left on the device".into()),
@@ -203,12 +203,12 @@ impl Error {
         }))
     }
 
-    /// For `map_err`: the meaning of an error number of a sync, met while `doing`.
+    /// For `map_err`: the meaning of an error number of a sync, in the call that `doing` names.
     pub fn unsynced(doing: &'static str) -> impl FnOnce(Errno) -> Self {
         move |errno| Self::Unsynced(Box::new(Self::new(doing, errno)))
     }
 
-    /// For `map_err`: the meaning of an error number, met while `doing`.
+    /// For `map_err`: the meaning of an error number, in the call that `doing` names.
     pub fn errno_while(doing: &'static str) -> impl FnOnce(Errno) -> Self {
         move |errno| Self::new(doing, errno)
     }

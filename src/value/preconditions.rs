@@ -139,7 +139,7 @@ impl Preconditions {
     }
 }
 
-/// The second that `time` lies in, as its Last-Modified tells it; nothing is older than 1970 in HTTP.
+/// The second of `time`, as Last-Modified has it; nothing is older than 1970 in HTTP.
 pub fn second(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH)
         .map_or(0, |span| span.as_secs())

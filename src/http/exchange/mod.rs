@@ -63,7 +63,7 @@ pub enum Exceeded {
     /// It was over none.
     #[default]
     No,
-    /// It was over this limit: if it can be told so, it is.
+    /// It was over this limit: its client gets a response that says so, if it still reads.
     Once(TimeLimit),
     /// It still kept the server waiting then.
     Again,
@@ -225,7 +225,7 @@ impl Exchange {
         self.client.get() != Presence::Present && self.is_abandonable()
     }
 
-    /// Notes that the client accepts no more bytes.
+    /// Records that the client accepts no more bytes.
     pub fn lose_client(&self) {
         self.client.set(Presence::Gone);
     }
@@ -245,7 +245,7 @@ impl Exchange {
         self.counters().answered(metrics::Method::Other, 400);
     }
 
-    /// Notes that the socket has all bytes that were to be sent.
+    /// Records that the socket has all bytes that were to be sent.
     pub fn flushed(&self) {
         self.record.flushed();
         self.flush.flushed();

@@ -56,7 +56,7 @@ pub struct Flush {
 }
 
 impl Flush {
-    /// Notes that hyper was given a piece of such a body.
+    /// Records that hyper was given a piece of such a body.
     pub fn hold_piece(&self) {
         self.holds_piece.set(true);
     }

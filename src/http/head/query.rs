@@ -28,7 +28,7 @@ pub struct Parameters {
     pub once: &'static [&'static str],
     /// Those that it may repeat.
     pub many: &'static [&'static str],
-    /// What a client is told that sends another, as in `it has prefix and since`.
+    /// The hint for a client that sends another, as in `it has prefix and since`.
     pub hint: &'static str,
 }
 

@@ -31,7 +31,7 @@ pub enum FramingError {
         "this port speaks HTTP/1.1: HTTP/2 is spoken in the clear with --http2-clear, and over TLS"
     )]
     Http2,
-    /// The length of the body is in doubt.
+    /// The length of the body is ambiguous.
     #[error("a request has one valid Content-Length, or Transfer-Encoding, or neither")]
     Length,
     /// A transfer coding other than chunked.

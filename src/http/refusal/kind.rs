@@ -20,7 +20,7 @@ pub struct Kind {
 /// A property of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flag {
-    /// The connection ends with it: the end of the request is in doubt, or its client.
+    /// The connection ends with it: the end of the request, or its client, is uncertain.
     Closes,
     /// The client itself is refused: the audit log has it.
     Audited,

@@ -51,7 +51,7 @@ pub struct Done {
     pub bytes: Option<u64>,
     /// The keys of the values, or of the first ones.
     pub keys: Vec<Key<'static>>,
-    /// What the audit log is told of it.
+    /// Its events for the audit log.
     pub events: Vec<AuditEvent>,
 }
 
@@ -69,7 +69,7 @@ pub enum Work {
 }
 
 impl Done {
-    /// The most keys that are told of many.
+    /// The most keys that are named.
     pub const MOST_NAMED: usize = 100;
 
     pub fn of(work: Work) -> Self {

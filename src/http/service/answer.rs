@@ -46,7 +46,7 @@ impl Service {
             result = result.map_err(Refusal::of_late_body);
         }
         if self.config.logs.audit {
-            exchange.record.set_audit(told(&mut result));
+            exchange.record.set_audit(events(&mut result));
         }
         if let Err(refusal) = &result {
             self.log_refusal(refusal, Some(peer), request);
@@ -63,8 +63,8 @@ impl Service {
     }
 }
 
-/// What the audit log is told of a request, by what came of it. False where the result of a change is not known.
-fn told(result: &mut Outcome) -> (Vec<AuditEvent>, bool) {
+/// The events of a request for the audit log, by its result. False where the result of a change is not known.
+fn events(result: &mut Outcome) -> (Vec<AuditEvent>, bool) {
     match result {
         Ok(reply) => (reply.take_events(), true),
         Err(refusal) => (of_refusal(refusal), !refusal.leaves_doubt()),
@@ -89,7 +89,7 @@ mod tests {
                 events: vec![AuditEvent::Changed(Some("/in/a%20b".to_owned()))],
                 ..Done::of(Work::Archive)
             });
-            told(&mut Err(refusal))
+            events(&mut Err(refusal))
         };
         let first = || AuditEvent::Changed(Some("/in/a%20b".to_owned()));
         let second = AuditEvent::Refused("", Some("/out/c%20d".to_owned()));

@@ -33,7 +33,7 @@ pub struct MoveRequest {
     pub preconditions: Option<Preconditions>,
     /// The options of the PUT that it is to the destination.
     pub options: PutOptions,
-    /// The client may be told whether the destination had a value.
+    /// The client may learn whether the destination had a value.
     pub may_tell: bool,
 }
 

@@ -171,7 +171,7 @@ pub const MIN_COMPRESSED: u64 = 1 << 10;
 /// A value, as it is represented.
 pub struct RepresentedValue {
     pub found: Found,
-    /// The representation of an object, a sibling or an index; that of another file is noted with the file.
+    /// The representation of an object, a sibling or an index; that of another file is kept with the file.
     own: Option<Box<Representation>>,
 }
 
@@ -205,7 +205,7 @@ impl RepresentedValue {
     }
 
     /// The value as its sibling `found` has it in a `coding`; `None` where the sibling can be older. A store of objects
-    /// tells seconds: two of one second can be in either order.
+    /// has times in seconds: two of one second can be in either order.
     pub fn coded(&self, found: Found, coding: &'static str) -> Option<Self> {
         let (validators, plain) = (validators(&found), self.representation());
         let is_current = match (&found, &self.found) {

@@ -334,7 +334,7 @@ mod tests {
         std::fs::write(path, text).unwrap();
     }
 
-    /// The keys that the subscriber is told of now; `None` where it is told that its right has ended.
+    /// The keys that the subscriber gets now; `None` where it learns that its right has ended.
     fn told(subscription: &mut Subscription) -> Option<Vec<String>> {
         let cx = Context::from_waker(Waker::noop());
         let mut keys = Vec::new();
@@ -468,8 +468,7 @@ mod tests {
                 let mut subscription = subscribe(None);
                 let (begin, mut all) = (subscription.seen, Vec::new());
                 for (rules, changes) in steps {
-                    // They are told of by the rules that hold when they are told, also if others held when they were
-                    // made.
+                    // Changes are reported by the rules that hold then, even if others held when they were made.
                     tell(&subscribers.changes, changes.iter().map(String::as_str));
                     write(&path, &rules);
                     access.reload().unwrap();

@@ -140,7 +140,7 @@ impl Answering {
         .await;
     }
 
-    /// True when a drain gives it up: a subscriber that does not read, and can go on where it was when it comes back.
+    /// True when a drain gives it up: a subscriber that does not read, and can resume when it reconnects.
     fn should_abort(&self) -> bool {
         self.exchange.connection().ends() != Ends::Open
             && self.exchange.phase() == Phase::Watching

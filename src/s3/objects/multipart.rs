@@ -38,7 +38,7 @@ pub const MAX_ANSWER: usize = 64 << 10;
 pub struct MultipartUpload {
     client: Arc<S3Client>,
     object: String,
-    /// The identifier that the store gave it; `None` once the store has joined its parts or was told to forget them.
+    /// The identifier that the store gave it; `None` once the store has joined its parts or was asked to drop them.
     id: Option<String>,
     part_len: u64,
     /// Bytes of the value that do not belong to a part yet.
@@ -66,8 +66,9 @@ impl MultipartUpload {
             .with_static("x-amz-checksum-type", "FULL_OBJECT")
             .with_query(&[("uploads", "")]);
         request.method = Method::POST;
-        // An upload that is begun twice stays, unseen and without parts. It cannot be told from one that another server
-        // has begun and is about to use: a list of uploads has neither their metadata nor who asked for them.
+        // An upload that is begun twice stays, unseen and without parts. It cannot be distinguished from one that
+        // another server has begun and is about to use: a list of uploads has neither their
+        // metadata nor who asked for them.
         let answer = client.repeat(&request, client.deadline()).await;
         let body = answer
             .map_err(RequestError::error)?
@@ -170,7 +171,7 @@ fn part_len(len: u64) -> u64 {
     len.div_ceil(MOST_PARTS).max(SHORTEST)
 }
 
-/// All parts, as the store is told of them.
+/// All parts, as the request that joins them names them.
 #[derive(Default, Serialize)]
 struct CompleteMultipartUpload {
     #[serde(rename = "Part")]
@@ -205,7 +206,7 @@ struct Joined {
     code: String,
 }
 
-/// Has the store join the parts that `call` tells; the entity tag of the value.
+/// Has the store join the parts that `call` names. Returns the entity tag of the value.
 async fn join(client: &S3Client, call: &Call, until: Instant) -> Result<String, RequestError> {
     let answer = match client.ask(call, until).await {
         // An earlier try has joined them, or the upload was given up.

@@ -1,7 +1,7 @@
 //! Writing an object by one request, whose body is in memory or comes piece by piece.
 //!
 //! A write is sent again only where the store says that it was not made, which is not always so. Each one carries a
-//! nonce of its own, which is kept with the object: it tells whether the write was made. Where that stays unknown, the
+//! nonce of its own, which is kept with the object and shows whether the write was made. Where that stays unknown, the
 //! error says so.
 
 use std::pin::Pin;

@@ -163,8 +163,8 @@ impl RemoteUpload {
         }
     }
 
-    /// The digests of the value that are `wanted`, once all of it has been pushed. Those of a value that has gone on to
-    /// the store are known only where [`RemoteUpload::hash`] was told of them.
+    /// The digests of the value that are `wanted`, once all of it has been pushed. Of a value that has gone on to the
+    /// store, only those are known that [`RemoteUpload::hash`] was asked for.
     pub async fn digests(&mut self, wanted: Wanted) -> Result<Digests, Error> {
         let gone = match &mut self.destination {
             _ if self.received.covers(wanted) => None,

@@ -1,4 +1,4 @@
-//! What is sent again, resumed or reported after a fault of a store that fails as told.
+//! What is sent again, resumed or reported after a fault of a store that fails on demand.
 
 use data_server_testing::s3::{Fault, Stub};
 

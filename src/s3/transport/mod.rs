@@ -206,8 +206,8 @@ impl S3Client {
         }
     }
 
-    /// The reason why `head` is refused, by a GET: the answer to a HEAD has no body. It tells a bucket that is gone
-    /// from a value that is.
+    /// The reason why `head` is refused, by a GET: the answer to a HEAD has no body. It distinguishes a missing
+    /// bucket from a missing value.
     async fn reason(&self, head: &Call, refusal: ErrorBody, until: Instant) -> RequestError {
         let call = Call {
             method: Method::GET,

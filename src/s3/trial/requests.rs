@@ -1,6 +1,6 @@
 //! The requests of a trial, and how many there are.
 //!
-//! A change that is judged is sent again only where it was surely not made, and every outcome is told from every other.
+//! A change that is judged is sent again only where it was surely not made, and all outcomes are distinguished.
 //! All objects lie below a reserved name, which no key can have; a trial knows the names of its own, and removes them
 //! at its end.
 

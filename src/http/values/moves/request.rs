@@ -116,7 +116,7 @@ pub fn relocation(
         why if why == NO_SUCH_PATH && to != "/" => no_destination(),
         why => of_no_key(why, to),
     };
-    // In this order: of two ends that are none the destination is told.
+    // In this order: of two paths that are none the destination is named.
     match (folder(to), folder(from)) {
         (Ok(None), _) | (_, Ok(None)) => {
             let to = key(to, false).map_err(of_destination)?;
