@@ -371,7 +371,7 @@ impl Browser {
     }
 
     fn post(&self, path: &str, body: &Value) -> Value {
-        self.session.driver.post(path, body)
+        self.runtime.block_on(self.session.driver.post(path, body))
     }
 
     /// A picture of the window, kept beside the build to be looked at.

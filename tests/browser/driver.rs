@@ -59,13 +59,14 @@ impl Driver {
     }
 
     /// Sends a command that fantoccini has no name for; its value.
-    pub(crate) fn post(&self, path: &str, body: &Value) -> Value {
-        let (addr, body) = (self.addr, body.to_string());
-        let fields = format!("Host: {addr}\r\nContent-Length: {}", body.len());
-        let request = format!("POST {path} HTTP/1.1\r\n{fields}\r\n\r\n{body}");
-        let answer = Raw::connect_clear(addr).ask(request);
-        let json: Value = serde_json::from_slice(&answer.body).expect("JSON");
-        assert_eq!(answer.status, 200, "{path}: {json}");
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Value {
+        let client = reqwest::Client::new();
+        let request = client.post(self.url() + path).body(body.to_string());
+        let answer = request.send().await.expect("an answer");
+        let status = answer.status();
+        let text = answer.bytes().await.expect("the answer");
+        let json: Value = serde_json::from_slice(&text).expect("JSON");
+        assert!(status.is_success(), "{path}: {json}");
         json["value"].clone()
     }
 

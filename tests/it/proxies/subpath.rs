@@ -1,7 +1,7 @@
 //! Proves that each address which the server tells holds behind a proxy that serves it below a path, of which it knows
 //! nothing. tests/browser has the page.
 
-use url::Url;
+use reqwest::Url;
 
 use crate::support::prelude::*;
 

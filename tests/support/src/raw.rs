@@ -374,8 +374,8 @@ impl Response {
         let status_line = lines.next().expect("a status line");
         let status = status_line.strip_prefix("HTTP/1.");
         let status = status.and_then(|rest| rest.get(2..5)?.parse().ok());
-        let headers = lines.filter_map(|line| line.split_once(':'));
-        let headers = headers.map(|(n, v)| (n.to_lowercase(), v.trim().to_owned()));
+        let headers = lines.filter_map(|line| line.split_once(": "));
+        let headers = headers.map(|(n, v)| (n.to_lowercase(), v.to_owned()));
         Self {
             status: status.unwrap_or_else(|| panic!("not a status line: {status_line:?}")),
             headers: headers.collect(),
