@@ -28,7 +28,7 @@ const CLIENTS: usize = 3;
 const REQUESTS: usize = 14;
 
 /// What a hand does in one history.
-const ACTS: usize = 10;
+const ACTS: usize = 6;
 
 /// Histories at the same time on one server.
 const AT_ONCE: usize = 6;
@@ -44,7 +44,7 @@ impl Play {
     fn new(number: usize, rules: Rules, dir: &DataDir, dice: &mut Random) -> Self {
         // In some histories one hangs up: what may happen at any time since makes many orders.
         let hangs_up = |client| match number % 3 + client {
-            0 if !rules.evicts => REQUESTS / 2,
+            0 if !rules.evicts && !rules.has_hand => REQUESTS / 2,
             _ => REQUESTS,
         };
         let client = |client| Client::new(dice.fork(), REQUESTS, hangs_up(client));
