@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{FileType, RawDir, RawDirEntry, SeekFrom, fstat, seek};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 use crate::store::directory_fd::stat;
 use crate::store::value_file::FileStamp;
@@ -41,7 +41,7 @@ pub struct Reading {
 
 impl Reading {
     pub fn of(folder: OwnedFd) -> Result<Self, Errno> {
-        let stamp = FileStamp::of(&fstat(&folder)?);
+        let stamp = FileStamp::of(&retry_on_intr(|| fstat(&folder))?);
         Ok(Self {
             folder,
             stamp,
@@ -85,14 +85,14 @@ impl Reading {
     /// True if the folder has changed while it was read, so that there may be more names at its end now. The end itself
     /// is no place in a folder of btrfs, so it is read again from its last name on.
     fn goes_on(&mut self) -> Result<bool, Errno> {
-        let stamp = FileStamp::of(&fstat(&self.folder)?);
+        let stamp = FileStamp::of(&retry_on_intr(|| fstat(&self.folder))?);
         let is_same = stamp == self.stamp && (self.is_exact || self.end == Some(self.at));
         if is_same || self.ends == MOST_ENDS {
             return Ok(false);
         }
         (self.stamp, self.is_exact) = (stamp, stamp.is_quiescent());
         (self.end, self.ends) = (Some(self.at), self.ends + 1);
-        self.next = seek(&self.folder, SeekFrom::Start(self.at))?;
+        self.next = retry_on_intr(|| seek(&self.folder, SeekFrom::Start(self.at)))?;
         Ok(true)
     }
 }
