@@ -65,7 +65,6 @@ impl Play {
     /// Has all ask what they have not asked yet, until the server ends.
     fn live(&mut self, addr: SocketAddr) {
         let stage = &*self.stage;
-        stage.is_ending.store(false, Ordering::Release);
         thread::scope(|scope| {
             for client in &mut self.clients {
                 scope.spawn(|| client.play(stage, &mut Session::new(addr)));
@@ -90,7 +89,15 @@ impl Play {
     }
 }
 
+/// The server serves from now on: said before the first of them asks, so that it is never said after an end.
+fn begin(plays: &[Play]) {
+    for play in plays {
+        play.stage.is_ending.store(false, Ordering::Release);
+    }
+}
+
 fn live_at_once(addr: SocketAddr, plays: &mut [Play]) {
+    begin(plays);
     thread::scope(|scope| {
         for play in plays {
             scope.spawn(|| play.live(addr));
@@ -102,6 +109,7 @@ fn live_at_once(addr: SocketAddr, plays: &mut [Play]) {
 fn end_among(addr: SocketAddr, plays: &mut [Play], enough: usize, end: impl FnOnce()) {
     let stages: Vec<_> = plays.iter().map(|play| Arc::clone(&play.stage)).collect();
     let requests = |stage: &Arc<Stage>| stage.operations.load(Ordering::Relaxed);
+    begin(plays);
     thread::scope(|scope| {
         for play in &mut *plays {
             scope.spawn(|| play.live(addr));
