@@ -316,7 +316,11 @@ impl Event {
                         then.values[place] = replaces.map(|_| Version { tag, ..held });
                         steps.push(step(ENDED, None, 0, true, then));
                     }
-                    if !does || self.collides() {
+                    // The tags of two copies of one value were not told: they may be one copy, or the later one stays.
+                    let may_differ = replaces.is_none()
+                        && held.tag == UNTOLD
+                        && there.is_some_and(|it| it.tag == UNTOLD);
+                    if !does || may_differ || self.collides() {
                         steps.push(step(ENDED, None, 0, false, tree));
                     }
                 }
