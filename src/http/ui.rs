@@ -221,41 +221,14 @@ fn empty(target: &ListTarget, rights: &PageRights) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::http::listing::Query;
+    use crate::http::listing::tests::{listing, place};
     use crate::http::ui::frame::SCRIPTS;
     use crate::http::ui::*;
-    use crate::store::{Key, Meta, Version};
+    use crate::store::Key;
     use data_server_testing::HtmlPage;
     use proptest::collection::{btree_map, btree_set, vec};
     use proptest::prelude::*;
     use proptest::sample::select;
-
-    fn place(folder: &str, query: &str) -> ListTarget {
-        ListTarget::new(
-            folder.to_owned(),
-            Query::of(&crate::http::head::query::QueryFields::of(Some(query))).unwrap(),
-            ListFormat::Html,
-        )
-    }
-
-    /// A listing of keys with their lengths and versions.
-    fn listing(keys: &[(&str, u64, i128)], folders: &[&str], next: Option<&str>) -> Listing {
-        let keys = keys.iter().map(|&(key, len, nanos)| {
-            let version = Version::from_nanos(nanos);
-            let validators = Meta::new(len, version).into();
-            let value = ListedValue {
-                len,
-                validators,
-                end: None,
-            };
-            (Key::new(key.to_owned()).unwrap(), value)
-        });
-        Listing {
-            keys: keys.collect(),
-            folders: folders.iter().map(|&folder| folder.to_owned()).collect(),
-            next: next.map(str::to_owned),
-        }
-    }
 
     fn page(place: &ListTarget, listing: &Listing) -> HtmlPage {
         let rights = PageRights::new(None, false, false);

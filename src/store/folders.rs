@@ -1,7 +1,7 @@
 //! Folders of a store: made, counted, moved, and removed with their values.
 //!
-//! Values go some at a time, so that changes of others have their turn in between. Each goes only
-//! if it is still the one that was found: what is stored meanwhile stays. A caller that gives up waiting ends it.
+//! Values go some at a time, so that changes of others have their turn in between. Each goes only if it is still the
+//! one that was found: what is stored meanwhile stays. A caller that gives up waiting ends it.
 
 use futures_util::future::join_all;
 use serde::Serialize;

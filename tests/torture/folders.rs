@@ -19,9 +19,9 @@ fn replace(server: &TestServer, mut dice: Random, done: &Done) -> usize {
     replaced
 }
 
-/// Looks at the folder this often: the most keys that a listing, a count and an archive lacked.
-fn look(server: &TestServer, looks: usize) -> [usize; 3] {
-    let (mut session, mut lacking) = (Client::new(server.addr), [0; 3]);
+/// Looks at the folder this often: the most keys that a listing, a count, an archive and a copy lacked.
+fn look(server: &TestServer, looks: usize) -> [usize; 4] {
+    let (mut session, mut lacking) = (Client::new(server.addr), [0; 4]);
     for n in 0..looks {
         let listed = session
             .ask("GET", "?prefix=f/&limit=10000&format=text")
@@ -32,10 +32,13 @@ fn look(server: &TestServer, looks: usize) -> [usize; 3] {
         let refused = String::from_utf8(refused.body).expect("text");
         let counted = refused.split(' ').find_map(|word| word.parse().ok());
         let counted: usize = counted.unwrap_or_else(|| panic!("no number: {refused}"));
-        let mut found = [listed, counted, REPLACED];
+        let mut found = [listed, counted, REPLACED, REPLACED];
         if n % 10 == 0 {
             // Two blocks for each value, and two at the end.
             found[2] = server.request("GET", "/f/?archive=tar", "", b"").body.len() / 1024 - 1;
+            let copied = server.request("COPY", "/f/", "Destination: /copy/\r\n", b"");
+            assert_eq!(copied.status, 200, "{}", copied.text());
+            found[3] = usize::try_from(copied.json()["copied"].as_u64().unwrap_or(0)).unwrap_or(0);
         }
         for (lacking, found) in lacking.iter_mut().zip(found) {
             *lacking = REPLACED.saturating_sub(found).max(*lacking);
@@ -75,7 +78,7 @@ fn a_key_that_is_replaced_meanwhile_is_in_every_listing() {
             let replaced = clients.map(|client| client.join().expect("a client"));
             (lacking, replaced.iter().sum::<usize>())
         });
-        assert_eq!(lacking, [0; 3], "{what}");
+        assert_eq!(lacking, [0; 4], "{what}");
         counted!("{what}: {looks} of each with {replaced} changes: all have all");
         drop(server);
         mounted.end();

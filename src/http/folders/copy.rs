@@ -80,7 +80,7 @@ pub async fn copy_folder(
     request.guard.exchange.record.end_with_client();
     let service = &*request.service;
     let (store, reactor) = (&service.store, service.reactor);
-    let mut below = ValuesBelow::of(&asked.from, Order::AsRead);
+    let mut below = ValuesBelow::of(&asked.from, Order::Keys);
     let mut values = 0;
     let mut plan = store.plan_copies();
     while let Some(found) = store.next_values(reactor, &mut below).await? {

@@ -65,42 +65,12 @@ fn line(index: &mut String, folder: &str, item: &Item<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, SystemTime};
-
     use crate::http::listing::index::*;
-    use crate::http::listing::{ListFormat, Query};
-    use crate::store::{Key, ListedValue, Meta, Version};
+    use crate::http::listing::tests::{listing, place};
+    use crate::store::Key;
     use data_server_testing::HtmlPage;
     use proptest::collection::{btree_set, vec};
     use proptest::prelude::*;
-
-    fn place(folder: &str, query: &str) -> ListTarget {
-        ListTarget::new(
-            folder.to_owned(),
-            Query::of(&crate::http::head::query::QueryFields::of(Some(query))).unwrap(),
-            ListFormat::Html,
-        )
-    }
-
-    fn listing(keys: &[(&str, u64, u64)], folders: &[String], next: Option<&str>) -> Listing {
-        let keys = keys.iter().map(|&(key, len, seconds)| {
-            let version = Version::from_nanos(i128::from(seconds) * 1_000_000_000);
-            let seen = version.time();
-            assert_eq!(seen, SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
-            let validators = Meta::new(len, version).into();
-            let value = ListedValue {
-                len,
-                validators,
-                end: None,
-            };
-            (Key::new(key.to_owned()).unwrap(), value)
-        });
-        Listing {
-            keys: keys.collect(),
-            folders: folders.to_vec(),
-            next: next.map(str::to_owned),
-        }
-    }
 
     /// Names with parts that would be markup, addresses or lines, if they were taken for anything but names.
     fn name() -> impl Strategy<Value = String> {
@@ -137,7 +107,8 @@ mod tests {
             let keys: Vec<_> = names.iter().map(|name| format!("{folder}{name}")).collect();
             let keys: Vec<_> = keys.iter().map(|key| (key.as_str(), 1, 1)).collect();
             let folders: Vec<_> = folders.iter().map(|name| format!("{folder}{name}/")).collect();
-            let listing = listing(&keys, &folders, folders.first().map(String::as_str));
+            let folders: Vec<_> = folders.iter().map(String::as_str).collect();
+            let listing = listing(&keys, &folders, folders.first().copied());
             let index = index(&place(&folder, ""), &listing);
             let lines = String::from_utf8(index.clone()).unwrap().lines().count();
             prop_assert_eq!(lines, 13 + keys.len() + folders.len() + usize::from(!folder.is_empty()) - usize::from(folders.is_empty()));
@@ -149,7 +120,7 @@ mod tests {
                 prop_assert_eq!(links.remove(0), "../");
             }
             let links: Vec<_> = links.into_iter().map(|link| format!("{folder}{link}")).collect();
-            let mut all: Vec<_> = keys.iter().map(|(key, ..)| (*key).to_owned()).chain(folders).collect();
+            let mut all: Vec<_> = keys.iter().map(|(key, ..)| *key).chain(folders.iter().copied()).map(str::to_owned).collect();
             all.sort_unstable();
             prop_assert_eq!(links, all);
             for element in page.within("html") {

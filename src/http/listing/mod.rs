@@ -329,3 +329,28 @@ fn describe(
         put(headers, LINK, next);
     }
 }
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::store::{Key, ListedValue, Meta, Version};
+
+    /// The listing of a folder, as HTML, that this query asks for.
+    pub fn place(folder: &str, query: &str) -> ListTarget {
+        let query = Query::of(&QueryFields::of(Some(query))).unwrap();
+        ListTarget::new(folder.to_owned(), query, ListFormat::Html)
+    }
+
+    /// A page of keys with their lengths and versions.
+    pub fn listing(keys: &[(&str, u64, i128)], folders: &[&str], next: Option<&str>) -> Listing {
+        let keys = keys.iter().map(|&(key, len, nanos)| {
+            let value = ListedValue::of(Meta::new(len, Version::from_nanos(nanos)));
+            (Key::new(key.to_owned()).unwrap(), value)
+        });
+        Listing {
+            keys: keys.collect(),
+            folders: folders.iter().map(|&folder| folder.to_owned()).collect(),
+            next: next.map(str::to_owned),
+        }
+    }
+}

@@ -67,8 +67,7 @@ impl MultipartUpload {
             .with_query(&[("uploads", "")]);
         request.method = Method::POST;
         // An upload that is begun twice stays, unseen and without parts. It cannot be distinguished from one that
-        // another server has begun and is about to use: a list of uploads has neither their
-        // metadata nor who asked for them.
+        // another server has begun and is about to use: a list of uploads has neither their metadata nor their clients.
         let answer = client.repeat(&request, client.deadline()).await;
         let body = answer
             .map_err(RequestError::error)?

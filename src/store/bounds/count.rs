@@ -368,6 +368,7 @@ mod tests {
         }
         assert_eq!(chosen(&account, "", 1 << 20), ["k/1", "k/2", "k/3"]);
     }
+
     #[test]
     fn a_look_is_no_use_of_a_value_whose_version_is_ahead_of_the_time() {
         let account = account("");
