@@ -92,7 +92,7 @@ struct Subject {
 impl Subject {
     /// One that has answered before, so that what it starts when needed is there.
     fn start(scene: Scene) -> Self {
-        let server = scene.start();
+        let server = scene.launch().start();
         for seed in 0..2 {
             let state = scene.operation.prepare(&server, seed);
             scene.operation.perform(&server, &state);

@@ -64,12 +64,12 @@ impl Scene {
     }
 
     /// A server for it. Without a cache, every file that stays open is a leak.
-    pub(super) fn start(self) -> TestServer {
+    pub(super) fn launch(self) -> Launch {
         let is_hot = matches!(self.operation, Operation::Get { hot: true, .. });
         let cache = if is_hot { "1MiB" } else { "0" };
         let durability = if self.durable { "disk" } else { "os" };
         let args = format!("--threads 1 --cache {cache} --durability {durability}");
-        TestServer::start(&words(&args))
+        Launch::new(&words(&args))
     }
 }
 
