@@ -28,7 +28,7 @@ const CLIENTS: usize = 3;
 const REQUESTS: usize = 14;
 
 /// What a hand does in one history.
-const ACTS: usize = 6;
+const ACTS: usize = 4;
 
 /// Histories at the same time on one server.
 const AT_ONCE: usize = 6;

@@ -7,7 +7,7 @@ use super::model::{Asked, Event, Meeting, Told, Tree};
 use super::steps::{Progress, Step};
 
 /// Points that a search may visit: a history that needs more is too long to be judged, and none of these tests has one.
-const MOST_POINTS: usize = 1_000_000;
+const MOST_POINTS: usize = 2_000_000;
 
 /// Clients and the hand.
 pub const MOST_ACTORS: usize = 5;
