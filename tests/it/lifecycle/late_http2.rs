@@ -1,25 +1,26 @@
 //! Clients of HTTP/2 whose first bytes come when the server is ending, frame by frame: they are served at once while it
 //! still takes requests, and learn that their requests were not read when it takes none.
 
+use crate::support::frames::{END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, SETTINGS, frame};
 use crate::support::prelude::*;
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-const SETTINGS: u8 = 4;
-const GOAWAY: u8 = 7;
-const END_STREAM: u8 = 1;
-
-/// A GET of `/k`: one frame of HEADERS, which ends the head and the stream.
-fn get(stream: u8) -> Vec<u8> {
-    let fields = b"\x82\x86\x04\x02/k\x01\x01t";
-    let len = u8::try_from(fields.len()).expect("a short head");
-    [&[0, 0, len, 1, 5, 0, 0, 0, stream], &fields[..]].concat()
+/// The first bytes of a client.
+fn preface() -> Vec<u8> {
+    let settings = frame(SETTINGS, 0, 0, b"");
+    [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &*settings].concat()
 }
 
-/// The next frame: its type, its flags, and its payload.
-fn frame(client: &mut Raw) -> (u8, u8, Vec<u8>) {
-    let head = client.take(9);
-    let len = usize::from(head[1]) << 8 | usize::from(head[2]);
-    (head[3], head[4], client.take(len))
+/// A GET of `/k`.
+fn get(stream: u32) -> Vec<u8> {
+    let fields = b"\x82\x86\x04\x02/k\x01\x01t";
+    frame(HEADERS, END_STREAM | END_HEADERS, stream, fields)
+}
+
+fn next_frame(client: &mut Raw) -> Frame {
+    let mut bytes = client.take(9);
+    let len = usize::from(bytes[1]) << 8 | usize::from(bytes[2]);
+    bytes.extend(client.take(len));
+    Frame::first_of(&mut bytes).expect("a frame")
 }
 
 /// How many GETs are answered, one after the other, on a connection that begins HTTP/2 when a drain has begun, until the
@@ -34,14 +35,14 @@ fn answered_in_a_drain() -> (usize, bool) {
     let [client, told, idle] = &mut clients;
     server.signal(Signal::TERM);
     while !told.get("k").closes() {}
-    client.send(PREFACE);
+    client.send(preface());
     let (mut answered, mut is_told) = (0, false);
     for stream in (1..100).step_by(2) {
         client.send(get(stream));
         loop {
-            let (kind, flags, _) = frame(client);
-            is_told |= kind == GOAWAY;
-            if kind <= 1 && flags & END_STREAM > 0 {
+            let next = next_frame(client);
+            is_told |= next.kind == GOAWAY;
+            if next.ends_stream() {
                 break;
             }
         }
@@ -77,14 +78,12 @@ fn a_client_that_has_only_agreed_on_http_2_learns_that_none_of_its_requests_was_
         if stops {
             server.signal(Signal::TERM);
         }
-        assert_eq!(frame(&mut late), (SETTINGS, 0, Vec::new()));
-        assert_eq!(
-            frame(&mut late),
-            (GOAWAY, 0, vec![0; 8]),
-            "none, without error"
-        );
+        assert_eq!(next_frame(&mut late).kind, SETTINGS);
+        let goaway = next_frame(&mut late);
+        let told = (goaway.kind, goaway.number(0), goaway.number(4));
+        assert_eq!(told, (GOAWAY, 0, 0), "no stream was read, and no error");
         // What crosses this is dropped, and resets nothing.
-        late.send(PREFACE);
+        late.send(preface());
         late.send(get(1));
         late.assert_closed();
         drop(late);
