@@ -12,7 +12,7 @@ use crate::http::refusal::Refusal;
 use crate::http::refusal::common::NO_SUCH_KEY;
 use crate::http::request::RequestContext;
 use crate::http::request::head::RequestHead;
-use crate::http::response::{Outcome, Reply, empty};
+use crate::http::response::{Outcome, empty};
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::moves::MoveRequest;
 use crate::http::values::moves::perform::{RelocatedValue, relocate};
@@ -25,7 +25,7 @@ pub fn removal(asked: &RequestHead<'_>) -> Parsed {
         return Ok(None);
     }
     let key = asked.key()?.into_owned();
-    asked.may_change()?;
+    asked.config.may_change()?;
     asked.refuses_if()?;
     let preconditions = preconditions_of_write(&asked.head.headers);
     parsed(Delete { key, preconditions })
@@ -39,10 +39,6 @@ pub struct Delete {
 
 #[async_trait(?Send)]
 impl Verb for Delete {
-    fn changes(&self) -> bool {
-        true
-    }
-
     fn body(&self) -> BodyUse {
         BodyUse::Ignored
     }
@@ -57,16 +53,12 @@ impl Verb for Delete {
 
     async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
         delete(request, *self).await?;
-        Ok(Reply::from(empty(StatusCode::OK)).changed())
+        Ok(empty(StatusCode::OK).into())
     }
 }
 
 #[async_trait(?Send)]
 impl Verb for MoveRequest {
-    fn changes(&self) -> bool {
-        true
-    }
-
     fn body(&self) -> BodyUse {
         BodyUse::Ignored
     }
@@ -95,10 +87,12 @@ impl Verb for MoveRequest {
 
 /// Removes a value.
 pub async fn delete(request: &RequestContext, asked: Delete) -> Result<(), Refusal> {
+    request.begin_change()?;
     let Delete { key, preconditions } = asked;
     let (service, name) = (&*request.service, key.clone());
     let deleted = service.store.delete(service.reactor, key, preconditions);
     if deleted.await? {
+        request.changed(&name);
         return Ok(());
     }
     without_value(request, name).await
@@ -109,11 +103,16 @@ pub async fn move_value(
     request: &RequestContext,
     asked: MoveRequest,
 ) -> Result<RelocatedValue, Refusal> {
-    let name = asked.from.clone();
-    match relocate(request, asked, Purpose::Use).await? {
-        Some(relocated) => Ok(relocated),
-        None => without_value(request, name).await,
+    request.begin_change()?;
+    let (from, is_copy) = (asked.from.clone(), asked.is_copy);
+    let Some(relocated) = relocate(request, asked, Purpose::Use).await? else {
+        return without_value(request, from).await;
+    };
+    if !is_copy {
+        request.changed(&from);
     }
+    request.changed(&relocated.key);
+    Ok(relocated)
 }
 
 /// Refuses a change of `key`, which has no value. Clients of `WebDAV` leave out the `/` of a folder and take 404 for

@@ -9,7 +9,6 @@ use bytes::Bytes;
 use hyper::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Response, StatusCode};
 
-use crate::http::audit::AuditEvent;
 use crate::http::body::response::Body;
 use crate::http::refusal::Refusal;
 
@@ -20,14 +19,11 @@ pub const JSON: &str = "application/json";
 /// What comes of a request.
 pub type Outcome = Result<Reply, Refusal>;
 
-/// The answer of a feature to a request: the response, and the events for the audit log.
+/// The answer of a feature to a request.
 pub struct Reply {
     pub response: Response<Body>,
     /// The response has a value, whose headers are complete.
     pub is_value: bool,
-    /// The store was changed under the name that the request has.
-    is_change: bool,
-    events: Vec<AuditEvent>,
 }
 
 impl From<Response<Body>> for Reply {
@@ -35,8 +31,6 @@ impl From<Response<Body>> for Reply {
         Self {
             response,
             is_value: false,
-            is_change: false,
-            events: Vec::new(),
         }
     }
 }
@@ -50,28 +44,10 @@ impl Reply {
         }
     }
 
-    /// The same, of a request that has changed what it names.
-    pub fn changed(mut self) -> Self {
-        self.is_change = true;
-        self
-    }
-
-    /// The same with this event besides.
-    pub fn told(mut self, event: AuditEvent) -> Self {
-        self.events.push(event);
-        self
-    }
-
     /// The same with the headers that `describe` adds.
     pub fn with(mut self, describe: impl FnOnce(&mut HeaderMap)) -> Self {
         describe(self.response.headers_mut());
         self
-    }
-
-    /// The events for the audit log.
-    pub fn take_events(&mut self) -> Vec<AuditEvent> {
-        let own = self.is_change.then_some(AuditEvent::Changed(None));
-        own.into_iter().chain(self.events.drain(..)).collect()
     }
 }
 

@@ -10,6 +10,8 @@ use crate::http::exchange::request_log::LogFormat;
 use crate::http::fields::KeptFields;
 use crate::http::head::allowlists::AllowLists;
 use crate::http::head::client::TrustedProxies;
+use crate::http::refusal::Refusal;
+use crate::http::refusal::common::READ_ONLY;
 use crate::http::sites::Sites;
 use crate::store::Prefixes;
 
@@ -99,6 +101,14 @@ pub enum Routes {
 }
 
 impl ServiceConfig {
+    /// Refuses a change where there are none.
+    pub fn may_change(&self) -> Result<(), Refusal> {
+        if self.read_only {
+            return Err(READ_ONLY);
+        }
+        Ok(())
+    }
+
     /// True where requests of resumable uploads are understood: not as the C server answered, and not where nothing is
     /// stored.
     pub fn resumes(&self) -> bool {

@@ -65,11 +65,6 @@ pub enum BodyUse {
 /// An operation of a feature.
 #[async_trait(?Send)]
 pub trait Verb {
-    /// True where it changes the store, or gives up an upload.
-    fn changes(&self) -> bool {
-        false
-    }
-
     fn body(&self) -> BodyUse {
         BodyUse::Value
     }

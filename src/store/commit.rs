@@ -243,9 +243,9 @@ const LINKED: &str = "the file of the value has another name, a hard link, so th
 const ONE_NAME: &str = "both keys lead to the same file, as its folder is mounted twice or does not tell small letters from capitals: nothing is moved";
 
 /// The refusal of a move between file systems.
-pub const OTHER_FILE_SYSTEM: &str = "the two keys lie on different file systems, between which no value is moved as one change: copy it, and delete it";
+pub const OTHER_FILE_SYSTEM: &str = "the two keys lie on different file systems or mounts, between which no value is moved as one change: copy it, and delete it";
 
-const NO_RENAME: &str = "no rename takes the folder there: the two lie on different file systems, or one in the other, or on a file system that has no rename which replaces nothing";
+const NO_RENAME: &str = "no rename takes the folder there: the two lie on different file systems or mounts, or one in the other, or on a file system that has no rename which replaces nothing";
 
 /// True if these are two names of one file, of which it can lose one.
 fn are_links(a: (&Folder<'_>, &str), b: (&Folder<'_>, &str)) -> bool {

@@ -11,7 +11,7 @@ use crate::access::Right;
 use crate::http::body::{Content, request::Received};
 use crate::http::changes::{Delete, delete, move_value};
 use crate::http::folders::change::{
-    MakeFolder, MoveFolder, RemoveFolder, move_folder, remove_folder,
+    MakeFolder, MoveFolder, RemoveFolder, make_folder, move_folder, remove_folder,
 };
 use crate::http::folders::copy::{CopyFolder, copy_folder};
 use crate::http::head::path::check_depth;
@@ -78,8 +78,7 @@ async fn perform(request: &RequestContext, words: &[&str], body: &mut Received<'
             format!("it is {}", made.key)
         }
         ["found", folder] => {
-            let MakeFolder(folder) = permitted(request, MakeFolder(key(folder)?))?;
-            service.store.make_folder(folder).await?;
+            make_folder(request, permitted(request, MakeFolder(key(folder)?))?).await?;
             "founded".to_owned()
         }
         ["raze", folder] => {
@@ -94,7 +93,7 @@ async fn perform(request: &RequestContext, words: &[&str], body: &mut Received<'
                 overwrites: true,
             };
             if how == "rename-all" {
-                move_folder(service, permitted(request, MoveFolder(asked))?.0).await?;
+                move_folder(request, permitted(request, MoveFolder(asked))?.0).await?;
                 return Ok(format!("all is below {to}"));
             }
             let copied = copy_folder(request, permitted(request, CopyFolder(asked))?.0).await?;

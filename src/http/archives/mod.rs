@@ -201,7 +201,7 @@ pub fn unpacking(asked: &RequestHead<'_>) -> Parsed {
         return Ok(None);
     }
     if asked.key().is_ok() {
-        asked.may_change()?;
+        asked.config.may_change()?;
         query.check(OF_VALUE, &[OF_TAR])?;
         return Ok(None);
     }
@@ -213,7 +213,7 @@ pub fn unpacking(asked: &RequestHead<'_>) -> Parsed {
     let Some(format) = ArchiveFormat::of(query)? else {
         return Ok(None);
     };
-    asked.may_change()?;
+    asked.config.may_change()?;
     asked.needs_length()?;
     asked.refuses_if()?;
     if in_parts {

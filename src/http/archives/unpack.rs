@@ -71,10 +71,6 @@ struct Unpacking<'r> {
 
 #[async_trait(?Send)]
 impl Verb for UnpackRequest {
-    fn changes(&self) -> bool {
-        true
-    }
-
     fn body(&self) -> BodyUse {
         BodyUse::Values
     }

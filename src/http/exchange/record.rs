@@ -128,14 +128,14 @@ impl RequestRecord {
         self.with_entry(|entry| entry.audit.as_mut().map(|audit| audit.is_open = true));
     }
 
-    /// Sets the events for the audit log. The result of a change stays unknown unless it `is_complete`.
-    pub fn set_audit(&self, (events, is_complete): (Vec<AuditEvent>, bool)) {
-        self.with_entry(|entry| {
-            if let Some(audit) = &mut entry.audit {
-                audit.events = events;
-                audit.is_open &= !is_complete;
-            }
-        });
+    /// The result of the change is known.
+    pub fn end_change(&self) {
+        self.with_entry(|entry| entry.audit.as_mut().map(|audit| audit.is_open = false));
+    }
+
+    /// Adds an event for the audit log.
+    pub fn audit(&self, event: AuditEvent) {
+        self.with_entry(|entry| entry.audit.as_mut().map(|audit| audit.events.push(event)));
     }
 
     /// Writes an event to the audit log while the request goes on, so that the events of a long one take no memory.

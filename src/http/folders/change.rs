@@ -7,11 +7,10 @@ use hyper::StatusCode;
 use serde::Serialize;
 
 use crate::access::Right;
-use crate::http::audit::AuditEvent;
 use crate::http::auth::credentials::Principal;
 use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
-use crate::http::head::path::{check_depth, path_of};
+use crate::http::head::path::check_depth;
 use crate::http::refusal::common::NO_SUCH_FOLDER;
 use crate::http::refusal::kind::Kind;
 use crate::http::refusal::{Done, Refusal, Work};
@@ -48,10 +47,6 @@ pub struct MoveFolder(pub FolderMove);
 
 #[async_trait(?Send)]
 impl Verb for MakeFolder {
-    fn changes(&self) -> bool {
-        true
-    }
-
     fn body(&self) -> BodyUse {
         BodyUse::Refused
     }
@@ -62,17 +57,13 @@ impl Verb for MakeFolder {
     }
 
     async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
-        request.service.store.make_folder(self.0).await?;
-        Ok(Reply::from(empty(StatusCode::CREATED)).changed())
+        make_folder(request, *self).await?;
+        Ok(empty(StatusCode::CREATED).into())
     }
 }
 
 #[async_trait(?Send)]
 impl Verb for RemoveFolder {
-    fn changes(&self) -> bool {
-        self.is_deep
-    }
-
     fn body(&self) -> BodyUse {
         BodyUse::Ignored
     }
@@ -90,18 +81,12 @@ impl Verb for RemoveFolder {
                 removed.met
             )));
         }
-        let reply = report(&*removed, &removed.stays);
-        let is_change = removed.removed + removed.folders > 0;
-        Ok(if is_change { reply.changed() } else { reply })
+        Ok(report(&*removed, &removed.stays))
     }
 }
 
 #[async_trait(?Send)]
 impl Verb for MoveFolder {
-    fn changes(&self) -> bool {
-        true
-    }
-
     fn body(&self) -> BodyUse {
         BodyUse::Ignored
     }
@@ -116,11 +101,19 @@ impl Verb for MoveFolder {
     }
 
     async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
-        let destination = AuditEvent::Changed(Some(path_of(&self.0.to) + "/"));
-        move_folder(&request.service, self.0).await?;
-        let moved = Reply::from(empty(StatusCode::CREATED));
-        Ok(moved.changed().told(destination))
+        move_folder(request, self.0).await?;
+        Ok(empty(StatusCode::CREATED).into())
     }
+}
+
+/// Makes a folder, or has one stay that would go with its last value.
+pub async fn make_folder(request: &RequestContext, asked: MakeFolder) -> Result<(), Refusal> {
+    request.begin_change()?;
+    let made = request.service.store.make_folder(asked.0.clone()).await;
+    if matches!(made, Ok(()) | Err(Error::FolderKept)) {
+        request.changed_folder(&asked.0);
+    }
+    Ok(made?)
 }
 
 /// Removes a folder, if that is deep; else it only finds how much is below it. It ends with the rights of the client.
@@ -129,6 +122,7 @@ pub async fn remove_folder(
     asked: RemoveFolder,
 ) -> Result<Box<RemovedFolder>, Refusal> {
     let RemoveFolder { folder, is_deep } = asked;
+    request.begin_change()?;
     request.guard.exchange.record.end_with_client();
     let Service { store, reactor, .. } = &*request.service;
     let refused = Cell::new(None);
@@ -139,32 +133,38 @@ pub async fn remove_folder(
     };
     let removed = store.remove_folder(*reactor, folder.clone(), is_deep, may_go_on);
     let mut removed = Box::new(removed.await?.ok_or(NO_SUCH_FOLDER)?);
+    if removed.removed + removed.folders > 0 {
+        request.changed_folder(&folder);
+    }
     let failure = removed.failure.take().map(Refusal::from);
     let Some(why) = failure.or_else(|| refused.take()) else {
         return Ok(removed);
     };
     let mut done = Done::of(Work::Removal);
     done.values = Some(removed.removed);
-    if removed.removed + removed.folders > 0 {
-        done.events.push(AuditEvent::Changed(None));
-    }
     Err(why.after(done))
 }
 
 /// Gives the folder its other name, unless a key below it would be none there, or other rules would hold for it.
-pub async fn move_folder(service: &Service, asked: FolderMove) -> Result<(), Refusal> {
-    let (store, reactor) = (&service.store, service.reactor);
+pub async fn move_folder(request: &RequestContext, asked: FolderMove) -> Result<(), Refusal> {
+    request.begin_change()?;
+    let Service {
+        store,
+        reactor,
+        config,
+        ..
+    } = &*request.service;
     let has_same_bounds = store.may_move_folder(&asked.from, &asked.to)?;
-    if !has_same_bounds || !are_alike([&asked.from, &asked.to], &service.config) {
+    if !has_same_bounds || !are_alike([&asked.from, &asked.to], config) {
         return Err(OTHER_RULES.because(
             "not the same bounds, or rules of names, hold for the two folders: move the values one by one, or COPY the folder and DELETE it",
         ));
     }
     let [from, to] = [&asked.from, &asked.to].map(Key::as_str);
     if to.len() > from.len() || to.split('/').count() > from.split('/').count() {
-        let check = |key: &str| check_depth(&asked.to(key)?, service.config.limits.max_key_depth);
+        let check = |key: &str| check_depth(&asked.to(key)?, config.limits.max_key_depth);
         let mut below = ValuesBelow::of(&asked.from, Order::AsRead);
-        while let Some(found) = store.next_values(reactor, &mut below).await? {
+        while let Some(found) = store.next_values(*reactor, &mut below).await? {
             let mut values = found.values.iter();
             values.try_for_each(|(key, _)| check(key.as_str()))?;
             // As MKCOL has it, there has to be a key below each folder.
@@ -172,13 +172,21 @@ pub async fn move_folder(service: &Service, asked: FolderMove) -> Result<(), Ref
             folders.try_for_each(|folder| check(&format!("{folder}/k")))?;
         }
     }
-    match store.move_folder(asked.from, asked.to).await {
+    match store
+        .move_folder(asked.from.clone(), asked.to.clone())
+        .await
+    {
         Err(Error::NameTaken(what)) => {
             let kind = if asked.overwrites { TAKEN } else { KEPT };
             Err(kind.because(format!(
                 "{what} has the name of the destination: the move of a folder neither replaces nor merges"
             )))
         }
-        moved => Ok(moved?),
+        moved => {
+            moved?;
+            request.changed_folder(&asked.from);
+            request.changed_folder(&asked.to);
+            Ok(())
+        }
     }
 }

@@ -48,10 +48,6 @@ pub struct CopyFolder(pub FolderMove);
 
 #[async_trait(?Send)]
 impl Verb for CopyFolder {
-    fn changes(&self) -> bool {
-        true
-    }
-
     fn body(&self) -> BodyUse {
         BodyUse::Ignored
     }
@@ -77,6 +73,7 @@ pub async fn copy_folder(
     request: &RequestContext,
     asked: FolderMove,
 ) -> Result<CopiedFolder, Refusal> {
+    request.begin_change()?;
     request.guard.exchange.record.end_with_client();
     let service = &*request.service;
     let (store, reactor) = (&service.store, service.reactor);

@@ -49,7 +49,7 @@ pub fn extension(asked: &RequestHead<'_>) -> Parsed {
         "COPY" => true,
         _ => return Ok(None),
     };
-    asked.may_change()?;
+    asked.config.may_change()?;
     asked.refuses_if()?;
     match relocation(head, &asked.query, is_copy, asked.client, config)? {
         Relocating::Value(asked) => Ok(Some(asked)),
@@ -65,7 +65,7 @@ fn changed(asked: &RequestHead<'_>) -> Result<Key<'static>, Refusal> {
         Some(found) => found,
         None => folder(&format!("{}/", asked.path))?.ok_or(NO_SUCH_PATH)?,
     };
-    asked.may_change()?;
+    asked.config.may_change()?;
     Ok(Key::new(folder.trim_end_matches('/').to_owned())?)
 }
 

@@ -19,13 +19,11 @@ use hyper::header::LOCATION;
 use hyper::{Method, StatusCode};
 use multer::{Field, Multipart};
 
-use crate::http::audit::AuditEvent;
 use crate::http::body::request::{Frames, Received};
 use crate::http::forms::{
     FormPart, FormRequest, FormState, MALFORMED, MAX_TEXT, NO_FORM, Role, StoredFile, bad_form,
     bad_text, check_digests, json,
 };
-use crate::http::head::path::path_of;
 use crate::http::head::syntax::{encoded, put};
 use crate::http::refusal::common::no_page_method;
 use crate::http::refusal::{Done, Refusal, Work};
@@ -61,7 +59,7 @@ pub fn form(asked: &RequestHead<'_>) -> Parsed {
     match head.method {
         Method::OPTIONS => parsed(OptionsRequest::of(asked, methods)),
         Method::POST => {
-            asked.may_change()?;
+            asked.config.may_change()?;
             asked.needs_length()?;
             asked.refuses_if()?;
             let request = FormRequest::of(head, ui::is_preferred(&head.headers))?;
@@ -86,10 +84,6 @@ struct FormUpload<'r, 'f, 'b> {
 
 #[async_trait(?Send)]
 impl Verb for FormRequest {
-    fn changes(&self) -> bool {
-        true
-    }
-
     fn body(&self) -> BodyUse {
         BodyUse::Values
     }
@@ -114,25 +108,20 @@ impl Verb for FormRequest {
         };
         let received = upload.store_files().await;
         let (folder, stored) = (upload.state.folder(), &upload.stored);
-        let is_there = |file: &&StoredFile| file.published.is_some();
-        let events = stored.iter().filter(is_there);
-        let events = events.map(|file| AuditEvent::Changed(Some(path_of(&file.key))));
         if let Err(why) = received {
             return Err(why.after(Done {
                 at: upload.file.map(|file| file.as_str().to_owned()),
-                events: events.collect(),
                 keys: stored.iter().map(|file| file.key.clone()).collect(),
                 ..Done::of(Work::Form(folder.to_owned()))
             }));
         }
-        let reply = if self.wants_page {
+        Ok(if self.wants_page {
             // Relative to where forms are sent, so that it holds behind a proxy that serves this server below a path.
             let to = format!("../{}", encoded(folder));
             Reply::from(empty(StatusCode::SEE_OTHER)).with(|headers| put(headers, LOCATION, to))
         } else {
             unstored(StatusCode::OK, JSON, json(stored)).into()
-        };
-        Ok(events.fold(reply, Reply::told))
+        })
     }
 }
 
@@ -196,7 +185,11 @@ impl FormUpload<'_, '_, '_> {
             account.may_join(&mut self.together, key.as_str(), len)?;
         }
         let published = match received {
-            Some(publishing) => Some(publishing.await?),
+            Some(publishing) => {
+                let published = publishing.await?;
+                request.changed(&key);
+                Some(published)
+            }
             None => None,
         };
         self.stored.push(StoredFile { key, published });

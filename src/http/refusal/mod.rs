@@ -14,7 +14,6 @@ use std::fmt::{self, Display, Formatter};
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::http::audit::AuditEvent;
 use crate::http::refusal::kind::{Flag, Kind};
 use crate::store::{Error, Key};
 
@@ -51,8 +50,6 @@ pub struct Done {
     pub bytes: Option<u64>,
     /// The keys of the values, or of the first ones.
     pub keys: Vec<Key<'static>>,
-    /// Its events for the audit log.
-    pub events: Vec<AuditEvent>,
 }
 
 /// The work that was under way.
@@ -79,7 +76,6 @@ impl Done {
             values: None,
             bytes: None,
             keys: Vec::new(),
-            events: Vec::new(),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::http::head::client::Client;
 use crate::http::head::path::{folder, key};
 use crate::http::head::query::QueryFields;
 use crate::http::refusal::Refusal;
-use crate::http::refusal::common::{BAD_KEY, READ_ONLY};
+use crate::http::refusal::common::BAD_KEY;
 use crate::http::refusal::kind::Kind;
 use crate::http::service_config::ServiceConfig;
 use crate::store::Key;
@@ -89,14 +89,6 @@ impl<'a> RequestHead<'a> {
             "/" => Ok(Some(String::new())),
             path => folder(path),
         }
-    }
-
-    /// Refuses a change where there are none.
-    pub fn may_change(&self) -> Result<(), Refusal> {
-        if self.config.read_only {
-            return Err(READ_ONLY);
-        }
-        Ok(())
     }
 
     /// An HTTP/1.0 body without a length would end with the connection, as a cut-off one does.

@@ -4,20 +4,30 @@
 
 use tracing::field::display;
 
+use crate::http::audit::AuditEvent;
 use crate::http::exchange::Exchange;
 use crate::http::head::client::Peer;
+use crate::http::head::syntax::encoded;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::Flag;
-use crate::http::request::{RequestContext, Service, audit};
+use crate::http::request::{RequestContext, Service};
 use crate::store::Error;
+
+/// The event of the audit log that a client was refused, if it was the client itself.
+pub fn audited(refusal: &Refusal) -> Option<AuditEvent> {
+    let at = || Some(format!("/{}", encoded(refusal.done()?.at.as_ref()?)));
+    let is_audited = refusal.kind.has(Flag::Audited);
+    is_audited.then(|| AuditEvent::Refused(refusal.name(), at()))
+}
 
 impl Service {
     /// The error of a body that ends before its end for the reason `why`: the logs have that, and the client no more
     /// than that it broke off.
     pub fn broke_off(&self, why: Refusal, exchange: &Exchange) -> Error {
         self.log_refusal(&why, None, None);
-        let audit = |event| exchange.record.audit_now(event);
-        audit::of_refusal(&why).into_iter().for_each(audit);
+        if let Some(event) = audited(&why) {
+            exchange.record.audit_now(event);
+        }
         why.into_failure()
     }
 

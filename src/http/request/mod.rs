@@ -1,17 +1,18 @@
 //! A request while it is performed: who asks, on which connection, and what the features read of it. Every feature
 //! imports this, and it imports none.
 
-pub mod audit;
 pub mod head;
-mod log;
+pub mod log;
 pub mod service;
 
 use std::rc::Rc;
 
 use hyper::header::HeaderValue;
 use hyper::{Method, Response};
+use percent_encoding::percent_decode_str;
 
 use crate::access::Existing;
+use crate::failpoint;
 use crate::http::audit::AuditEvent;
 use crate::http::auth::credentials::Principal;
 use crate::http::body::response::Body;
@@ -91,6 +92,34 @@ impl RequestContext {
         let client = self.principal().map(Principal::by_now).transpose()?;
         client.as_ref().map_or(Ok(()), permit)?;
         Ok(client)
+    }
+
+    /// Begins a change, unless there are none here. Until the result of the request is known, the audit log has it.
+    pub fn begin_change(&self) -> Result<(), Refusal> {
+        self.service.config.may_change()?;
+        self.guard.exchange.record.begin_change();
+        failpoint::reach("work", &self.path);
+        Ok(())
+    }
+
+    /// The audit log has that the value of `key` was changed.
+    pub fn changed(&self, key: &Key<'_>) {
+        self.audit_change(key, "");
+    }
+
+    /// The audit log has that the folder of this name was changed.
+    pub fn changed_folder(&self, folder: &Key<'_>) {
+        self.audit_change(folder, "/");
+    }
+
+    /// A name that is the one of the request is written as its client wrote it.
+    fn audit_change(&self, name: &Key<'_>, end: &str) {
+        if self.service.config.logs.audit {
+            let asked = percent_decode_str(&self.path).decode_utf8_lossy();
+            let is_asked = asked.trim_matches('/') == name.as_str();
+            let path = (!is_asked).then(|| path_of(name) + end);
+            self.guard.exchange.record.audit(AuditEvent::Changed(path));
+        }
     }
 
     /// Writes to the audit log that the value of `key` was stored, one of many that the request brings.

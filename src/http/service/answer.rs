@@ -4,12 +4,11 @@ use std::convert::Infallible;
 
 use hyper::Response;
 
-use crate::http::audit::AuditEvent;
 use crate::http::body::response::Body;
 use crate::http::exchange::{Exchange, RequestGuard};
 use crate::http::head::client::Peer;
 use crate::http::refusal::Refusal;
-use crate::http::request::audit::of_refusal;
+use crate::http::request::log::audited;
 use crate::http::request::{RequestContext, ResponseContext, Service, attach};
 use crate::http::response::Outcome;
 use crate::http::service::respond::render;
@@ -45,10 +44,17 @@ impl Service {
         if exchange.progress.given_up.get() {
             result = result.map_err(Refusal::of_late_body);
         }
+        let refusal = result.as_ref().err();
         if self.config.logs.audit {
-            exchange.record.set_audit(events(&mut result));
+            let event = refusal.and_then(audited);
+            event
+                .into_iter()
+                .for_each(|event| exchange.record.audit(event));
+            if !refusal.is_some_and(Refusal::leaves_doubt) {
+                exchange.record.end_change();
+            }
         }
-        if let Err(refusal) = &result {
+        if let Some(refusal) = refusal {
             self.log_refusal(refusal, Some(peer), request);
         }
         render(result, context, &self.config)
@@ -63,45 +69,32 @@ impl Service {
     }
 }
 
-/// The events of a request for the audit log, by its result. False where the result of a change is not known.
-fn events(result: &mut Outcome) -> (Vec<AuditEvent>, bool) {
-    match result {
-        Ok(reply) => (reply.take_events(), true),
-        Err(refusal) => (of_refusal(refusal), !refusal.leaves_doubt()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use hyper::StatusCode;
 
+    use crate::http::audit::AuditEvent;
     use crate::http::refusal::kind::{Flag, Kind};
     use crate::http::refusal::{Done, Work};
     use crate::http::service::answer::*;
     use crate::store::Error;
 
     #[test]
-    fn of_what_ends_early_each_change_is_told_and_why_it_ended() {
+    fn of_what_ends_early_the_place_is_told_and_whether_its_result_is_known() {
         const REFUSED: &Kind = &Kind::new(StatusCode::FORBIDDEN, "").flags(&[Flag::Audited]);
         let halted = |why: Refusal| {
             let refusal = why.after(Done {
                 at: Some("out/c d".to_owned()),
-                events: vec![AuditEvent::Changed(Some("/in/a%20b".to_owned()))],
                 ..Done::of(Work::Archive)
             });
-            events(&mut Err(refusal))
+            (audited(&refusal), refusal.leaves_doubt())
         };
-        let first = || AuditEvent::Changed(Some("/in/a%20b".to_owned()));
-        let second = AuditEvent::Refused("", Some("/out/c%20d".to_owned()));
-        assert_eq!(
-            halted(REFUSED.because("why")),
-            (vec![first(), second], true)
-        );
+        let event = AuditEvent::Refused("", Some("/out/c%20d".to_owned()));
+        assert_eq!(halted(REFUSED.because("why")), (Some(event), false));
         let unknown = halted(Error::OutcomeUnknown { is_late: true }.into());
-        assert_eq!(unknown, (vec![first()], false));
+        assert_eq!(unknown, (None, true));
         let unsynced = halted(Error::Unsynced(Box::new(Error::Truncated)).into());
-        assert_eq!(unsynced, (vec![first()], false));
-        let full = halted(Error::TooLarge.into());
-        assert_eq!(full, (vec![first()], true));
+        assert_eq!(unsynced, (None, true));
+        assert_eq!(halted(Error::TooLarge.into()), (None, false));
     }
 }

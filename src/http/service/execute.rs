@@ -42,14 +42,8 @@ pub async fn perform(
             _ => max_body,
         };
         record.begin_store();
-        if operation.changes() {
-            record.begin_change();
-        }
         let mut body = Received::new(body, limit, exchange);
-        let performed = pin!(async {
-            failpoint::reach("work", &request.path);
-            execute(&request, operation, &mut body).await
-        });
+        let performed = pin!(async { execute(&request, operation, &mut body).await });
         let result = catch_panic_in(performed).await.unwrap_or_else(|_| {
             let (method, path) = (&request.method, &*request.path);
             Err(service.panicked(exchange, request.client, method, path, None))
@@ -84,6 +78,7 @@ async fn execute(
             options,
             by_browser,
         } => {
+            failpoint::reach("work", &request.path);
             if let Some(found) = get(request, &key, options.as_deref(), None).await? {
                 return Ok(found.into());
             }

@@ -57,15 +57,6 @@ pub fn methods_of_existing(config: &ServiceConfig) -> &'static str {
 }
 
 impl Operation<'_> {
-    /// True where it changes the store, or gives up an upload.
-    pub fn changes(&self) -> bool {
-        match self {
-            Self::Put { .. } => true,
-            Self::Other(verb) => verb.changes(),
-            Self::Get { .. } | Self::Watch(_) => false,
-        }
-    }
-
     /// What it needs.
     pub fn needs(&self) -> Vec<Need<'_>> {
         match self {

@@ -18,7 +18,7 @@ use crate::http::head::syntax::encoded;
 use crate::http::refusal::Refusal;
 use crate::http::request::RequestContext;
 use crate::http::request::head::RequestHead;
-use crate::http::response::{Outcome, Reply, TEXT, unstored};
+use crate::http::response::{Outcome, TEXT, unstored};
 use crate::http::share::{NOT_COUNTED, NOT_OFFERED, ShareRequest, too_long};
 use crate::http::verb::{Parsed, Verb};
 use crate::store::second;
@@ -36,12 +36,16 @@ impl Verb for ShareRequest {
     }
 
     async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
-        sign(request.principal(), &self)
+        let (link, lasts) = sign(request.principal(), &self)?;
+        let record = &request.guard.exchange.record;
+        record.audit(AuditEvent::Shared(lasts));
+        Ok(unstored(StatusCode::OK, TEXT, link).into())
     }
 }
 
-/// Makes the link that was `asked` for by the client `principal`, if it has the rights to it.
-fn sign(principal: Option<&Principal>, asked: &ShareRequest) -> Outcome {
+/// Makes the link that was `asked` for by the client `principal`, if it has the rights to it. Returns it, and the
+/// seconds that it lasts.
+fn sign(principal: Option<&Principal>, asked: &ShareRequest) -> Result<(String, u64), Refusal> {
     let principal = principal.ok_or(NOT_OFFERED)?;
     let (policy, now) = (principal.access.policy(), SystemTime::now());
     // The rules may be others than before a check of its password.
@@ -56,9 +60,7 @@ fn sign(principal: Option<&Principal>, asked: &ShareRequest) -> Outcome {
     )?;
     let (base, path, query) = (&asked.base, encoded(asked.key.as_str()), link.query());
     let lasts = link.expires.saturating_sub(second(now));
-    let link = format!("{base}/{path}?{query}\n");
-    let reply = Reply::from(unstored(StatusCode::OK, TEXT, link));
-    Ok(reply.told(AuditEvent::Shared(lasts)))
+    Ok((format!("{base}/{path}?{query}\n"), lasts))
 }
 
 /// The link by which `subject`, which has the rights to it, shares the value of `key` at the time `now`.

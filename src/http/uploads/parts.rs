@@ -8,7 +8,9 @@
 use hyper::StatusCode;
 
 use crate::access::Right;
+use crate::http::audit::AuditEvent;
 use crate::http::body::request::Received;
+use crate::http::head::path::path_of;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{TOO_LARGE, too_large};
 use crate::http::refusal::kind::Kind;
@@ -71,6 +73,7 @@ pub async fn begin(
     length: Option<u64>,
     fields: Vec<Field>,
 ) -> Result<Resumable, Refusal> {
+    request.begin_change()?;
     let directory = request.service.store.resumable()?;
     if let Some(preconditions) = &options.preconditions {
         let checked = check(directory, key, preconditions).await;
@@ -90,6 +93,20 @@ pub async fn resume(request: &RequestContext, id: UploadId) -> Result<Resumable,
         principal.need(Right::Create, key.as_str())?;
     }
     (directory.resume(id).await?).ok_or(NO_SUCH_UPLOAD)
+}
+
+/// Gives `upload` up, with all that was received of it.
+pub async fn cancel(request: &RequestContext, upload: &mut Resumable) -> Result<(), Refusal> {
+    request.begin_change()?;
+    upload.remove().await?;
+    changed(request, upload);
+    Ok(())
+}
+
+/// The audit log has that the `upload` was published or removed.
+fn changed(request: &RequestContext, upload: &Resumable) {
+    let event = AuditEvent::Changed(Some(path_of(upload.key())));
+    request.guard.exchange.record.audit(event);
 }
 
 /// Refuses to go on with an `upload` whose value is published.
@@ -114,6 +131,7 @@ pub async fn append(
     part: &UploadPart,
     body: &mut Received<'_>,
 ) -> Result<Digests, RefusedUpload> {
+    request.begin_change()?;
     check_incomplete(upload)?;
     let start = upload.offset();
     if offset != start {
@@ -178,6 +196,7 @@ pub async fn publish(
     options: Option<Box<PutOptions>>,
     of_value: Digests,
 ) -> Result<Published, RefusedUpload> {
+    request.begin_change()?;
     check_incomplete(upload)?;
     let offset = upload.offset();
     match upload.length() {
@@ -194,7 +213,11 @@ pub async fn publish(
             upload.remove().await?;
             Err(RefusedUpload { why, state })
         }
-        published => Ok(published?),
+        published => {
+            let published = published?;
+            changed(request, upload);
+            Ok(published)
+        }
     }
 }
 

@@ -6,18 +6,16 @@ use hyper::StatusCode;
 use hyper::header::LOCATION;
 
 use crate::access::Right;
-use crate::http::audit::AuditEvent;
 use crate::http::auth::authorize::not_allowed;
 use crate::http::auth::credentials::{AuthMethod, Principal};
 use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
-use crate::http::head::path::path_of;
 use crate::http::head::syntax::put as put_field;
 use crate::http::refusal::Refusal;
 use crate::http::request::RequestContext;
 use crate::http::response::{Outcome, Reply, empty};
 use crate::http::service_config::ServiceConfig;
-use crate::http::uploads::parts::{RefusedUpload, append, begin, publish, resume};
+use crate::http::uploads::parts::{RefusedUpload, append, begin, cancel, publish, resume};
 use crate::http::uploads::request::{CreateUpload, UseUpload};
 use crate::http::uploads::{
     UploadRequest, UploadState, add_limit, address, describe, describe_state, resumption_supported,
@@ -29,10 +27,6 @@ use crate::store::{Digests, Error, Resumable};
 
 #[async_trait(?Send)]
 impl Verb for CreateUpload {
-    fn changes(&self) -> bool {
-        true
-    }
-
     fn needs(&self) -> Vec<Need<'_>> {
         self.options.needs(self.key.as_str()).collect()
     }
@@ -100,10 +94,6 @@ impl Verb for CreateUpload {
 
 #[async_trait(?Send)]
 impl Verb for UseUpload {
-    fn changes(&self) -> bool {
-        !matches!(self.1, UploadRequest::Offset)
-    }
-
     fn of_each(&self) -> Option<&'static str> {
         Some("PUT")
     }
@@ -126,10 +116,8 @@ impl Verb for UseUpload {
                 }
             }
             UploadRequest::Cancel => {
-                let key = upload.key().clone();
-                upload.remove().await?;
-                let cancelled = Reply::from(empty(StatusCode::NO_CONTENT));
-                return Ok(cancelled.told(AuditEvent::Changed(Some(path_of(&key)))));
+                cancel(request, &mut upload).await?;
+                return Ok(empty(StatusCode::NO_CONTENT).into());
             }
         }
         let goes_on = Reply::from(empty(StatusCode::NO_CONTENT));
@@ -147,9 +135,7 @@ async fn complete(
     let config = &request.service.config;
     let published = publish(request, &mut upload, options, of_value).await;
     let published = published.map_err(|refused| refusal(refused, config))?;
-    let reply = Reply::from(empty(StatusCode::OK));
-    let reply = reply.told(AuditEvent::Changed(Some(path_of(upload.key()))));
-    Ok(reply.with(|headers| {
+    Ok(Reply::from(empty(StatusCode::OK)).with(|headers| {
         describe_stored(headers, published);
         describe(headers, &UploadState::published(&upload), config);
     }))

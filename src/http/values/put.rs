@@ -47,7 +47,7 @@ pub fn put_of<'a>(asked: &RequestHead<'a>) -> Result<(Key<'a>, Box<PutOptions>),
     } = *asked;
     let no_key = |why| if why == NO_SUCH_PATH { NO_KEY } else { why };
     let key = asked.changed_key().map_err(no_key)?;
-    asked.may_change()?;
+    asked.config.may_change()?;
     check_depth(&key, config.limits.max_key_depth)?;
     if config.compat && len.is_none_or(|len| len == 0) {
         return Err(
@@ -171,7 +171,14 @@ pub async fn put(
     mut options: Box<PutOptions>,
     body: &mut Received<'_>,
 ) -> Result<Published, Refusal> {
-    let Service { store, reactor, .. } = &*request.service;
+    request.begin_change()?;
+    let Service {
+        store,
+        reactor,
+        config,
+        ..
+    } = &*request.service;
+    let name = config.logs.audit.then(|| key.clone());
     let quota = store.quota().filter(|quota| quota.is_by_client());
     let mut head = UploadHead {
         len,
@@ -182,7 +189,9 @@ pub async fn put(
     let mut upload = store.upload(*reactor, &key, &mut head).await?;
     let _in_flight = count_upload(request.counters());
     receive(&mut upload, &options, body).await?;
-    Ok(upload.publish(key).await?)
+    let published = upload.publish(key).await?;
+    name.iter().for_each(|name| request.changed(name));
+    Ok(published)
 }
 
 /// Narrows a PUT of `key`, which the head of the request does not name, to what the client may store there now.
@@ -211,6 +220,7 @@ pub async fn receive_part<'r>(
         config,
         ..
     } = &*request.service;
+    request.begin_change()?;
     check_depth(key, config.limits.max_key_depth)?;
     options.expected = Digests::of_sha256(named_sha256(key, config)?);
     permit_now(request, key, &mut options)?;

@@ -320,9 +320,7 @@ pub fn answered(response: ValueResponse) -> Reply {
 /// The reply to a request that stored its value.
 pub fn stored(published: Published) -> Reply {
     let reply = Reply::from(empty(StatusCode::OK));
-    reply
-        .with(|headers| describe_stored(headers, published))
-        .changed()
+    reply.with(|headers| describe_stored(headers, published))
 }
 
 /// Adds the validators of a value that was stored.

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use super::super::bounds::{Account, Choice, Total, size_of};
@@ -225,6 +226,11 @@ impl Files for ValueFiles {
         change: &mut ChangeRequest,
         base: Option<Meta>,
     ) -> Result<Option<Meta>, Error> {
+        // A record of what is refused when it is made would be kept by a start that comes before its cancellation: it
+        // could not make it either, and would not read the key.
+        if self.writer.journal.is_used.load(Relaxed) {
+            self.may_change(change, base.is_some())?;
+        }
         let admitted = self.admit(change, base);
         self.with_room(change, base, admitted)
     }

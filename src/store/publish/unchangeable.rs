@@ -1,5 +1,6 @@
 //! What keeps the names of a change as they are, whatever room there is: asked before values are removed to make room
-//! for it, as file systems say so otherwise only when the change is made. And before a large value is received.
+//! for it, before the journal has a record of it, and before a large value is received, as file systems say so
+//! otherwise only when the change is made.
 
 use rustix::fs::{Access, AtFlags, StatxAttributes, StatxFlags, statx};
 use rustix::io::{Errno, retry_on_intr};
@@ -36,7 +37,7 @@ pub fn may_change(dir: &ValuesDir, change: &ChangeRequest, replaces: bool) -> Re
     }
     match mounts[..] {
         [Some(a), Some(b)] if a != b => Err(Error::Occupied(OTHER_FILE_SYSTEM.to_owned())),
-        [mount] => may_link(dir, &change.key, mount),
+        [mount] if change.value().is_some() => may_link(dir, &change.key, mount),
         _ => Ok(()),
     }
 }

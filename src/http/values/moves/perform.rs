@@ -2,8 +2,6 @@
 
 use hyper::StatusCode;
 
-use crate::http::audit::AuditEvent;
-use crate::http::head::path::path_of;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{PRECONDITION, too_large};
 use crate::http::request::{RequestContext, Service};
@@ -22,7 +20,6 @@ use crate::store::{
 pub struct RelocatedValue {
     /// The key that has it now.
     pub key: Key<'static>,
-    is_copy: bool,
     published: Published,
     /// The key had no value before, and the client may know that.
     is_new: bool,
@@ -35,13 +32,7 @@ impl From<RelocatedValue> for Reply {
         } else {
             empty(StatusCode::NO_CONTENT)
         };
-        let reply = Self::from(response).with(|headers| describe_stored(headers, value.published));
-        let destination = AuditEvent::Changed(Some(path_of(&value.key)));
-        if value.is_copy {
-            reply.told(destination)
-        } else {
-            reply.changed().told(destination)
-        }
+        Self::from(response).with(|headers| describe_stored(headers, value.published))
     }
 }
 
@@ -103,7 +94,6 @@ pub async fn relocate(
         if let Some(Relocated { published, is_new }) = relocated {
             return Ok(Some(RelocatedValue {
                 key: asked.to,
-                is_copy: asked.is_copy,
                 published,
                 is_new: is_new && (asked.may_tell || is_create()),
             }));
