@@ -25,7 +25,7 @@ use crate::http::refusal::common::{PRECONDITION, too_large};
 use crate::http::refusal::{Done, Refusal, Work};
 use crate::http::request::RequestContext;
 use crate::http::response::{JSON, Outcome, unstored};
-use crate::http::values::put::{PutOptions, receive_part};
+use crate::http::values::put::{PutRequest, receive_part};
 use crate::http::values::siblings::value_of;
 use crate::http::verb::{BodyUse, Verb};
 use crate::store::bounds::Together;
@@ -173,11 +173,10 @@ impl Unpacking<'_> {
         let quota = request.service.store.quota();
         let most = quota.map_or(0, StagingQuota::most_at_once);
         self.settle(before, most.saturating_sub(len)).await;
-        let options = PutOptions {
-            preconditions: self.asked.only_new.then_some(Preconditions::NEW),
-            ..PutOptions::default()
-        };
-        let received = receive_part(request, &key, options, Some(len), async || tar.data().await);
+        let mut put = PutRequest::of(key.clone(), &request.service.config)?;
+        put.preconditions = self.asked.only_new.then_some(Preconditions::NEW);
+        put.len = Some(len);
+        let received = receive_part(request, put, async || tar.data().await);
         match self.meanwhile(received).await {
             Some(Ok(Some(publishing))) => {
                 self.keys.insert(key.clone());

@@ -86,10 +86,10 @@ pub async fn copy_folder(
             let copy = copy_of(request.principal(), &service.config, &asked, key)?;
             let is_taken = value.len <= service.config.limits.max_body;
             if let Some(plan) = plan.as_mut().filter(|_| is_taken) {
-                let preconditions = copy.options.preconditions.as_ref();
+                let preconditions = copy.to.preconditions.as_ref();
                 let only_new =
                     preconditions.and_then(Preconditions::exact) == Some(WriteCondition::Create);
-                plan.add(key, &copy.to, value.len, only_new).await?;
+                plan.add(key, &copy.to.key, value.len, only_new).await?;
             }
         }
     }

@@ -31,7 +31,7 @@ use crate::http::request::RequestContext;
 use crate::http::request::head::RequestHead;
 use crate::http::response::{JSON, Outcome, Reply, empty, unstored};
 use crate::http::ui;
-use crate::http::values::put::{PutOptions, receive_part};
+use crate::http::values::put::{PutRequest, receive_part};
 use crate::http::verb::{BodyUse, OptionsRequest, Parsed, Verb, parsed};
 use crate::store::bounds::Together;
 use crate::store::{Key, Preconditions};
@@ -169,18 +169,16 @@ impl FormUpload<'_, '_, '_> {
     ) -> Result<(), Refusal> {
         // The preconditions of each file: the head's, or else that there is no value, unless the form replaces values.
         let only_new = (!self.state.replaces()).then_some(Preconditions::NEW);
-        let options = PutOptions {
-            preconditions: self.preconditions.clone().or(only_new),
-            media_type,
-            ..PutOptions::default()
-        };
         let (request, form, mut len) = (self.request, &mut self.form, 0);
+        let mut put = PutRequest::of(key.clone(), &request.service.config)?;
+        put.preconditions = self.preconditions.clone().or(only_new);
+        put.media_type = media_type;
         let data = async || {
             let data = form.data().await?;
             len += data.as_ref().map_or(0, Bytes::len) as u64;
             Ok(data)
         };
-        let received = receive_part(request, &key, options, None, data).await?;
+        let received = receive_part(request, put, data).await?;
         if let Some(account) = request.service.store.account() {
             account.may_join(&mut self.together, key.as_str(), len)?;
         }

@@ -46,10 +46,9 @@ impl Service {
         }
         let refusal = result.as_ref().err();
         if self.config.logs.audit {
-            let event = refusal.and_then(audited);
-            event
-                .into_iter()
-                .for_each(|event| exchange.record.audit(event));
+            if let Some(event) = refusal.and_then(audited) {
+                exchange.record.audit(event);
+            }
             if !refusal.is_some_and(Refusal::leaves_doubt) {
                 exchange.record.end_change();
             }
