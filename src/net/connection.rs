@@ -6,12 +6,9 @@
 //! goes on behind it. Promises that the connection ends within its limits whatever the peer does, and that a request
 //! under way is answered when the server drains.
 
-use std::future::poll_fn;
-use std::io;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use bytes::BytesMut;
 use hyper_util::rt::TokioIo;
@@ -149,13 +146,14 @@ async fn serve_http1(
             Next::Stop(StopReason::Error(error)) => {
                 let service = &context.reactor.service;
                 let response = service.reject(&context.exchange, context.client, error, received);
-                let responding = Box::pin(takeover::respond(context, response));
-                follow(context, responding).await?;
+                let mut responding = Box::pin(takeover::respond(context, response));
+                context.follow(|cx| responding.as_mut().poll(cx)).await?;
                 break;
             }
             Next::Stop(StopReason::Upload) => {
-                let receiving = Box::pin(takeover::receive(context, received));
-                if follow(context, receiving).await? {
+                // Boxed, so that a connection at rest has no room set aside for it.
+                let mut receiving = Box::pin(takeover::receive(context, received));
+                if context.follow(|cx| receiving.as_mut().poll(cx)).await? {
                     break;
                 }
             }
@@ -164,11 +162,10 @@ async fn serve_http1(
                 received.clear();
                 let reader = SocketReader::raw(&context.socket, BytesMut::new());
                 let io = TokioIo::new(HyperIo::new(reader));
-                let running = Box::pin(async move {
-                    session.run(io, is_early).await;
-                    Ok(())
-                });
-                follow(context, running).await?;
+                let mut running = Box::pin(session.run(io, is_early));
+                context
+                    .follow(|cx| running.as_mut().poll(cx).map(Ok))
+                    .await?;
                 return Ok(PeerActivity::Subscribes);
             }
         }
@@ -186,8 +183,7 @@ async fn rest(
     received: &mut BytesMut,
 ) -> Result<bool, ConnectionError> {
     let exchange = &context.exchange;
-    poll_fn(|cx| {
-        context.begin_turn(cx)?;
+    let polled = |cx: &mut Context<'_>| {
         let polled = context.poll_read(cx, |bytes| {
             received.extend_from_slice(bytes);
             exchange.begin_head();
@@ -197,12 +193,10 @@ async fn rest(
             Poll::Pending if context.is_finishing() || exchange.connection().is_late() => {
                 Poll::Ready(Ok(false))
             }
-            polled => polled
-                .map_ok(|read| read > 0)
-                .map_err(ConnectionError::from),
+            polled => polled.map_ok(|read| read > 0),
         }
-    })
-    .await
+    };
+    context.follow(polled).await
 }
 
 /// Waits for the rest of a first head without hyper, whose buffers a slow client would keep.
@@ -210,26 +204,12 @@ async fn receive_head(
     context: &ConnectionContext<'_>,
     reader: &mut SocketReader,
 ) -> Result<(), ConnectionError> {
-    poll_fn(|cx| {
-        context.begin_turn(cx)?;
+    let polled = |cx: &mut Context<'_>| {
         let polled = reader.poll_head(cx);
         if polled.is_pending() && context.exchange.connection().is_late() {
             return Poll::Ready(Ok(()));
         }
-        polled.map_err(ConnectionError::from)
-    })
-    .await
-}
-
-/// Waits for a body or a response that is `moving`, or a session, as long as it is not cut.
-/// Boxed by the caller, so that a connection at rest has no room set aside for it.
-async fn follow<T>(
-    context: &ConnectionContext<'_>,
-    mut moving: Pin<Box<impl Future<Output = io::Result<T>>>>,
-) -> Result<T, ConnectionError> {
-    poll_fn(|cx| {
-        context.begin_turn(cx)?;
-        moving.as_mut().poll(cx).map_err(ConnectionError::from)
-    })
-    .await
+        polled
+    };
+    context.follow(polled).await
 }

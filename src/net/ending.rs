@@ -54,7 +54,7 @@ pub(super) async fn end(
     let socket = &context.socket;
     let mut rest = Rest::default();
     if socket.tls().is_some() {
-        follow(context, |cx| socket.poll_close(cx)).await?;
+        context.follow(|cx| socket.poll_close(cx)).await?;
     }
     let is_answered = peer == PeerActivity::IsAnswered && !context.exchange.left_unread();
     // Then dropping the socket sends FIN: no byte is unread, so no RST, and the kernel sends what it has.
@@ -63,7 +63,7 @@ pub(super) async fn end(
         return Ok(());
     }
     socket.raw.push();
-    let sent = follow(context, |cx| {
+    let sent = context.follow(|cx| {
         let polled = poll_sent(socket, cx);
         if polled.is_pending() {
             rest.poll_drop(context, cx)?;
@@ -82,18 +82,6 @@ pub(super) async fn end(
     }
     (socket.raw).with(|socket| Ok(shutdown(socket, Shutdown::Write)?))?;
     Ok(rest.linger(context, peer).await?)
-}
-
-/// Waits for `polled`, as long as the connection is not cut.
-async fn follow(
-    context: &ConnectionContext<'_>,
-    mut polled: impl FnMut(&mut Context<'_>) -> Poll<io::Result<()>>,
-) -> Result<(), ConnectionError> {
-    poll_fn(|cx| {
-        context.begin_turn(cx)?;
-        polled(cx).map_err(ConnectionError::from)
-    })
-    .await
 }
 
 /// Waits until the kernel has sent all that it was given. The client is waited for meanwhile: what it takes counts as

@@ -5,6 +5,7 @@
 //! and the takeover. Does not start the thread.
 
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::io;
 use std::net::TcpStream;
 use std::rc::Rc;
@@ -207,6 +208,18 @@ impl<'a> ConnectionContext<'a> {
             Ends::Abandon => Err(Cut),
             _ => Ok(()),
         }
+    }
+
+    /// Waits for `polled`, turn by turn, as long as the connection is not cut.
+    pub(super) async fn follow<T>(
+        &self,
+        mut polled: impl FnMut(&mut Context<'_>) -> Poll<io::Result<T>>,
+    ) -> Result<T, ConnectionError> {
+        poll_fn(|cx| {
+            self.begin_turn(cx)?;
+            polled(cx).map_err(ConnectionError::from)
+        })
+        .await
     }
 
     /// How far the connection was asked to end.

@@ -114,33 +114,37 @@ pub fn put(
     value: &mut NewValue,
     found: &FoundName<'_>,
 ) -> Result<bool, Error> {
-    let made = match &found.folder {
-        Some(folder) => publish(writer, key, folder, value, found.value),
-        None => create_below(writer, key, |folder| {
-            publish(writer, key, folder, value, None)
-        }),
-    };
-    match made {
-        Err(error) if error.is_gone() && !key.is_flat() => Ok(false),
-        made => made,
-    }
+    in_folder(writer, key, found, |folder| {
+        publish(writer, key, folder, value, found.value)
+    })
 }
 
-/// Publishes `key`, whose folder is not there, by `publish`. A change that fails takes what it made away again.
-fn create_below(
+/// Publishes `key` by `publish`, in its folder: where that was not `found`, it is made, and a change that fails takes
+/// what it made away again. False where another program has changed the folder.
+fn in_folder(
     writer: &WriteContext,
     key: &Key<'_>,
+    found: &FoundName<'_>,
     publish: impl FnOnce(&Folder<'_>) -> Result<bool, Error>,
 ) -> Result<bool, Error> {
     let (dir, path) = (writer.dir(), key.folder());
-    let (folder, there) = dir
-        .make_folder(path)
-        .map_err(|errno| no_folder(dir, key, "make the folder", errno))?;
-    let created = publish(&folder);
-    if !matches!(created, Ok(true)) {
-        dir.remove_empty_folders(path, there);
+    let published = match &found.folder {
+        Some(folder) => publish(folder),
+        None => dir
+            .make_folder(path)
+            .map_err(|errno| no_folder(dir, key, "make the folder", errno))
+            .and_then(|(folder, there)| {
+                let created = publish(&folder);
+                if !matches!(created, Ok(true)) {
+                    dir.remove_empty_folders(path, there);
+                }
+                created
+            }),
+    };
+    match published {
+        Err(error) if error.is_gone() && !key.is_flat() => Ok(false),
+        published => published,
     }
-    created
 }
 
 /// Gives the file of `value` the name of `key`. With `current` it replaces the file that has the name, whichever that
@@ -224,20 +228,14 @@ pub fn rename(
     }
     let current = found.meta();
     let _replaced = current.and_then(|meta| pin_if_slow(writer, key, meta));
-    let renamed = match &found.folder {
-        Some(folder) => rename_to(folder),
-        None => create_below(writer, key, rename_to),
-    };
+    let renamed = in_folder(writer, key, found, rename_to);
     if matches!(renamed, Ok(true)) {
         let dir = writer.dir();
         dir.leave_folders(source.key.folder(), Some(&from));
     } else if let Err(errno) = mark(source.version, mode) {
         tracing::warn!(%errno, "a value that was not moved keeps the version of its move");
     }
-    match renamed {
-        Err(error) if error.is_gone() && !key.is_flat() => Ok(false),
-        renamed => renamed,
-    }
+    renamed
 }
 
 const LINKED: &str = "the file of the value has another name, a hard link, so that no rename moves it: copy it, and delete it";
@@ -245,9 +243,9 @@ const LINKED: &str = "the file of the value has another name, a hard link, so th
 const ONE_NAME: &str = "both keys lead to the same file, as its folder is mounted twice or does not tell small letters from capitals: nothing is moved";
 
 /// The refusal of a move between file systems.
-pub const OTHER_FILE_SYSTEM: &str = "the two keys lie on different file systems, between which no value is moved as one change: copy it, and delete it";
+pub const OTHER_FILE_SYSTEM: &str = "the two keys lie on different file systems or mounts, between which no value is moved as one change: copy it, and delete it";
 
-const NO_RENAME: &str = "no rename takes the folder there: the two lie on different file systems, or one in the other, or on a file system that has no rename which replaces nothing";
+const NO_RENAME: &str = "no rename takes the folder there: the two lie on different file systems or mounts, or one in the other, or on a file system that has no rename which replaces nothing";
 
 /// True if these are two names of one file, of which it can lose one.
 fn are_links(a: (&Folder<'_>, &str), b: (&Folder<'_>, &str)) -> bool {

@@ -23,7 +23,7 @@ use super::attributes;
 use super::bounds::{Known, Value};
 use super::fs_type::FsType;
 use super::value_file::{FileStamp, Opened, Residency, STRIDE, ValueFile, read_now, start};
-use crate::transfer::{BlockingPool, hash_file, is_large};
+use crate::transfer::{BlockingPool, hash_file, is_large, read_at};
 use crate::value::{Digest, Error, Hasher, Meta, Wanted, end};
 
 /// Bytes at the beginning of a value that are looked at.
@@ -91,10 +91,9 @@ impl Object {
         Ok(Known::new(&stat, None, None).bytes)
     }
 
-    /// Reads up to `buf.len()` bytes from `offset` on; how many, 0 only at the end. Blocks: not for reactors.
+    /// Reads up to `buf.len()` bytes from `offset` on; how many, never none. Blocks: not for reactors.
     pub fn read_blocking(&self, offset: u64, buf: &mut [u8]) -> Result<usize, Error> {
-        let read = retry_on_intr(|| rustix::io::pread(&*self.file, &mut *buf, offset));
-        read.map_err(Error::errno_while("read"))
+        read_at(&*self.file, offset, buf)
     }
 
     /// The bytes from `offset` on, `len` of them, if the kernel has them in memory.
@@ -112,14 +111,9 @@ impl Object {
         let file = Arc::clone(&self.file);
         self.file.disk.spawn(move || {
             let mut bytes = vec![0; len];
-            let read = retry_on_intr(|| rustix::io::pread(&*file, &mut bytes, offset));
-            match read.map_err(Error::errno_while("read"))? {
-                0 => Err(Error::Truncated),
-                read => {
-                    bytes.truncate(read);
-                    Ok(bytes.into())
-                }
-            }
+            let read = read_at(&*file, offset, &mut bytes)?;
+            bytes.truncate(read);
+            Ok(bytes.into())
         })
     }
 

@@ -93,7 +93,7 @@ pub fn unpublished(key: &Key<'_>, doing: &'static str, errno: Errno) -> Error {
         Errno::ISDIR | Errno::NOTDIR => "a folder has this name".to_owned(),
         Errno::BUSY => A_MOUNT.to_owned(),
         Errno::XDEV => format!(
-            "the folder {folder:?} lies on another file system, where no value can be moved to"
+            "the folder {folder:?} lies on another file system or mount, where no value can be moved to"
         ),
         errno => return Error::new(doing, errno),
     })

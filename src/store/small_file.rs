@@ -28,27 +28,24 @@ pub fn read(name: Name<'_>, most: u64) -> Result<Option<Vec<u8>>, Errno> {
     Ok(Some(content))
 }
 
-/// Has the file `name` hold `content`, durably if it `is_synced`: the file `staged` is written, and takes its place.
-/// Where it `exchanges` their names, the old file is the next `staged` one, so that a write needs no room on a full
-/// disk.
+/// Has the file `name` hold `content`, durably if it `is_synced`: the file `NAME.new` is written, and takes its place.
+/// Where it `exchanges` their names, the old file is the next `NAME.new`, so that a write needs no room on a full disk.
 pub fn replace(
-    staged: Name<'_>,
-    name: Name<'_>,
+    (dir, name): Name<'_>,
     content: &[u8],
     is_synced: bool,
     exchanges: bool,
 ) -> Result<(), Errno> {
+    let new = format!("{name}.new");
     let write = || {
         let flags = OFlags::WRONLY | OFlags::CREATE;
-        let file = File::from(open_beneath(staged.0, staged.1, flags, Mode::from(0o600))?);
+        let file = File::from(open_beneath(dir, &new, flags, Mode::from(0o600))?);
         // At an offset: strace fails calls by name, and `write` is also how the runtime wakes its threads.
         file.write_all_at(content, 0)?;
         file.set_len(content.len() as u64)?;
         if is_synced { file.sync_all() } else { Ok(()) }
     };
-    let rename = |flags| {
-        retry_on_intr(|| rustix::fs::renameat_with(staged.0, staged.1, name.0, name.1, flags))
-    };
+    let rename = |flags| retry_on_intr(|| rustix::fs::renameat_with(dir, &new, dir, name, flags));
     let written = write().map_err(|error| errno(&error));
     let renamed = written.and_then(|()| {
         // The first time there is nothing to exchange it with, and not every file system can.
@@ -58,11 +55,11 @@ pub fn replace(
         rename(RenameFlags::empty())
     });
     if renamed.is_err() && !exchanges {
-        let _ = retry_on_intr(|| rustix::fs::unlinkat(staged.0, staged.1, AtFlags::empty()));
+        let _ = retry_on_intr(|| rustix::fs::unlinkat(dir, &new, AtFlags::empty()));
     }
     renamed?;
     if is_synced {
-        rustix::fs::fsync(name.0)?;
+        rustix::fs::fsync(dir)?;
     }
     Ok(())
 }

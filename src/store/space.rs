@@ -49,11 +49,6 @@ impl Free {
     pub fn beyond_floor(self) -> u64 {
         self.bytes.saturating_sub(self.floor)
     }
-
-    /// The inodes that lack where so many files are to be made.
-    pub fn lacking_inodes(self, files: u64) -> u64 {
-        self.inodes.map_or(0, |free| files.saturating_sub(free))
-    }
 }
 
 impl Space {

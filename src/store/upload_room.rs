@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::bounds::{Choice, Staging, Total};
 use super::publish::Publisher;
-use super::space::Free;
 use super::write_context::WriteContext;
 
 /// The pause of an upload while others make room, or have space that they are about to use.
@@ -38,11 +37,7 @@ impl UploadRoom {
             let choose = move || {
                 let free = writer.free()?;
                 staging.account.gone(|| free);
-                let has = free.map_or(0, Free::beyond_floor);
-                let lacks = Total {
-                    bytes: bytes.saturating_sub(has),
-                    keys: free.map_or(0, |free| free.lacking_inodes(files)),
-                };
+                let lacks = Total::lacking(free, bytes, files);
                 let choose = || staging.account.for_disk(free, lacks, &[&staging.key]);
                 Ok((!lacks.is_zero()).then(choose))
             };

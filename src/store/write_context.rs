@@ -137,9 +137,7 @@ impl WriteContext {
     /// Blocks.
     pub fn note_end(&self) -> Result<(), Error> {
         let (dirs, is_synced) = (&self.temp_dir, self.durability == Durability::Disk);
-        let staged = dirs.new_name();
-        let (staged, name) = ((&dirs.staging, &*staged), (&dirs.own, EXPIRING));
-        small_file::replace(staged, name, b"", is_synced, false)
+        small_file::replace((&dirs.own, EXPIRING), b"", is_synced, false)
             .map_err(Error::errno_while("note that values may have an end"))?;
         self.dir().ends.met();
         Ok(())

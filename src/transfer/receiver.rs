@@ -175,16 +175,20 @@ pub fn hash_file(file: impl AsFd, range: Range<u64>, mut hasher: Hasher) -> Resu
     while offset < range.end {
         let left = usize::try_from(range.end - offset).unwrap_or(CHUNK);
         let left = &mut buf[..left.min(CHUNK)];
-        let read = retry_on_intr(|| rustix::io::pread(&file, &mut *left, offset));
-        match read.map_err(Error::errno_while("read back"))? {
-            0 => return Err(Error::Truncated),
-            read => {
-                hasher.update(&left[..read]);
-                offset += read as u64;
-            }
-        }
+        let read = read_at(&file, offset, left)?;
+        hasher.update(&left[..read]);
+        offset += read as u64;
     }
     Ok(hasher)
+}
+
+/// Reads bytes of `file` from `offset` on, no more than `buf` holds; how many, never none. Blocks.
+pub fn read_at(file: impl AsFd, offset: u64, buf: &mut [u8]) -> Result<usize, Error> {
+    let read = retry_on_intr(|| rustix::io::pread(&file, &mut *buf, offset));
+    match read.map_err(Error::errno_while("read"))? {
+        0 => Err(Error::Truncated),
+        read => Ok(read),
+    }
 }
 
 /// Bytes gathered for one write.

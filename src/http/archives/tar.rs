@@ -58,9 +58,13 @@ pub fn begin(out: &mut BytesMut, mut name: &str, mut len: u64, modified: u64) {
     // Memory takes all that is written.
     let _ = pax.append_pax_extensions(records);
     out.extend_from_slice(pax.get_ref());
+    header(out, name, EntryType::Regular, len, modified);
+}
+
+fn header(out: &mut BytesMut, name: &str, kind: EntryType, len: u64, modified: u64) {
     let mut header = Header::new_ustar();
     header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
-    header.set_entry_type(EntryType::Regular);
+    header.set_entry_type(kind);
     header.set_mode(0o644);
     header.set_uid(0);
     header.set_gid(0);
@@ -83,17 +87,7 @@ pub fn end_mark() -> Vec<Bytes> {
 /// Appends the header of records that do not come, between two members: every reader says that the tar is cut off, and
 /// makes no file.
 pub fn break_off(out: &mut BytesMut) {
-    let name = b"broken-off";
-    let mut header = Header::new_ustar();
-    header.as_mut_bytes()[..name.len()].copy_from_slice(name);
-    header.set_entry_type(EntryType::XHeader);
-    header.set_mode(0o644);
-    header.set_uid(0);
-    header.set_gid(0);
-    header.set_size(BLOCK as u64);
-    header.set_mtime(0);
-    header.set_cksum();
-    out.extend_from_slice(header.as_bytes());
+    header(out, "broken-off", EntryType::XHeader, BLOCK as u64, 0);
 }
 
 /// The number of bytes from the end of `len` bytes to the next block.

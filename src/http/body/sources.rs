@@ -185,9 +185,6 @@ impl Compression {
             let n = self
                 .object
                 .read_blocking(self.offset, &mut piece[..wanted])?;
-            if n == 0 {
-                return Err(Error::Truncated);
-            }
             self.offset += n as u64;
             let written = self.encoder.write_all(&piece[..n]);
             written.map_err(Error::failed("compress"))?;

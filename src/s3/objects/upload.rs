@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::Method;
-use rustix::io::{Errno, pread, retry_on_intr};
+use rustix::io::Errno;
 
 use super::Gateway;
 use super::multipart::{LONGEST, MultipartUpload, ONE_REQUEST};
@@ -21,7 +21,7 @@ use crate::s3::contract::WriteCondition;
 use crate::s3::transport::answer::RequestError;
 use crate::s3::transport::call::{Call, NONCE};
 use crate::transfer::{
-    BlockingPool, Receiver, Reservation, ReservationHandle, SMALL, UploadHead, write_at,
+    BlockingPool, Receiver, Reservation, ReservationHandle, SMALL, UploadHead, read_at, write_at,
 };
 use crate::value::{Digests, Error, Key, Wanted};
 
@@ -316,7 +316,13 @@ impl Spool {
             let len = usize::try_from(self.len - offset)
                 .unwrap_or(PIECE)
                 .min(PIECE);
-            let data = self.disk.spawn(move || read_at(&file, offset, len)).await;
+            let read = move || {
+                let mut data = vec![0; len];
+                let read = read_at(&file, offset, &mut data)?;
+                data.truncate(read);
+                Ok(Bytes::from(data))
+            };
+            let data = self.disk.spawn(read).await;
             let data = data.map_err(RequestError::NotTried)?;
             offset += data.len() as u64;
             push(data).await?;
@@ -337,14 +343,4 @@ impl Drop for Spool {
             self.disk.spawn_detached(move || drop(file));
         }
     }
-}
-
-fn read_at(file: &File, offset: u64, len: usize) -> Result<Bytes, Error> {
-    let mut buf = vec![0; len];
-    let read = retry_on_intr(|| pread(file, &mut *buf, offset));
-    buf.truncate(read.map_err(Error::errno_while("read back"))?);
-    if buf.is_empty() {
-        return Err(Error::Incomplete);
-    }
-    Ok(buf.into())
 }

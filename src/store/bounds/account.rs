@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
-use rustix::io::retry_on_intr;
 
 use super::ledger::{Largest, Round, State, scopes};
 use super::rule::{Bound, Full, Total};
@@ -27,46 +26,17 @@ pub fn size_of(len: u64) -> u64 {
     len.checked_next_multiple_of(BLOCK).unwrap_or(len)
 }
 
-/// The file system of the directory, as far as it is known.
-#[derive(Clone, Copy, Debug)]
-pub struct FileSystem {
-    /// Its device.
-    pub device: Option<u64>,
-    /// Its blocks, in bytes.
-    pub block: u64,
-}
-
-impl FileSystem {
-    /// The one of the directory `dir`. Blocks.
-    pub fn of(dir: &ValuesDir) -> Self {
-        let told = retry_on_intr(|| rustix::fs::fstatvfs(&dir.root));
-        let block = told.map_or(0, |told| told.f_frsize);
-        Self {
-            device: dir.device(),
-            block: if block > 0 { block } else { BLOCK },
-        }
-    }
-}
-
-impl Default for FileSystem {
-    fn default() -> Self {
-        Self {
-            device: None,
-            block: BLOCK,
-        }
-    }
-}
-
 /// The account.
 #[derive(Debug)]
 pub struct Account {
     /// The bounds.
     pub bounds: Vec<Bound>,
-    /// The limits of each, in words.
-    pub(super) limits: Vec<String>,
     /// Figures of each bound.
     pub figures: Vec<Figures>,
-    pub(super) file_system: FileSystem,
+    /// The device of the file system, where it is known.
+    pub(super) device: Option<u64>,
+    /// The blocks of the file system, in bytes.
+    block: u64,
     /// For each bound, whether it may remove what it has found: by its size, and by age.
     may_remove: Vec<[AtomicBool; 2]>,
     pub(super) state: Mutex<State>,
@@ -92,14 +62,16 @@ pub struct Figures {
 }
 
 impl Account {
-    /// An account of nothing yet, in a directory on this `file_system`, of which an earlier process has `remembered`
-    /// the uses.
-    pub fn new(bounds: Vec<Bound>, file_system: FileSystem, remembered: Uses) -> Arc<Self> {
+    /// An account of nothing yet, in the directory `dir`, of which an earlier process has `remembered` the uses.
+    /// Blocks.
+    pub fn new(bounds: Vec<Bound>, dir: Option<&ValuesDir>, remembered: Uses) -> Arc<Self> {
+        let block = dir.and_then(|dir| rustix::fs::fstatvfs(&dir.root).ok());
+        let block = block.map_or(0, |told| told.f_frsize);
         Arc::new(Self {
             figures: bounds.iter().map(|_| Figures::default()).collect(),
-            limits: bounds.iter().map(Bound::to_string).collect(),
             may_remove: bounds.iter().map(|_| Default::default()).collect(),
-            file_system,
+            device: dir.and_then(ValuesDir::device),
+            block: if block > 0 { block } else { BLOCK },
             state: Mutex::new(State::new(bounds.len(), remembered)),
             bounds,
             largest: Mutex::default(),
@@ -111,8 +83,7 @@ impl Account {
 
     /// The bytes of the disk that a value of `len` bytes will take, as a rule.
     pub fn size_of(&self, len: u64) -> u64 {
-        let blocks = len.checked_next_multiple_of(self.file_system.block);
-        blocks.unwrap_or(len)
+        len.checked_next_multiple_of(self.block).unwrap_or(len)
     }
 
     /// True if a bound holds for `key`.

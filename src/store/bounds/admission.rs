@@ -268,15 +268,19 @@ impl Account {
 
     /// The refusal of a value for which a bound has no room, in words for the client.
     pub(super) fn refusal(&self, bound: usize, scope: &str) -> Error {
-        let (rule, limits) = (&self.bounds[bound], &self.limits[bound]);
-        let advice = match rule.full {
+        let advice = match self.bounds[bound].full {
             Full::Refuse => "delete values first",
             Full::Evict if self.evicts(bound) => "nothing can be evicted for this value",
             Full::Evict => {
                 "what was there before it is not evicted until the server is started with --evict-existing"
             }
         };
-        let scope = named(scope);
-        Error::NoSpace(format!("the bound of {scope} is full ({limits}): {advice}").into())
+        self.full(bound, scope, advice)
+    }
+
+    /// The refusal of what a bound has no room for, with this advice.
+    pub(super) fn full(&self, bound: usize, scope: &str, advice: &str) -> Error {
+        let (rule, scope) = (&self.bounds[bound], named(scope));
+        Error::NoSpace(format!("the bound of {scope} is full ({rule}): {advice}").into())
     }
 }

@@ -67,7 +67,7 @@ impl Account {
             let Ok(found) = dir.stat_and_end(key, Blocking::Allowed) else {
                 return;
             };
-            let file = found.map(|(stat, end)| Known::new(&stat, end, self.file_system.device));
+            let file = found.map(|(stat, end)| Known::new(&stat, end, self.device));
             let used = found.map_or(i64::MIN, |(stat, _)| self.used(key, before, &stat));
             let state = &mut *self.state.lock();
             // What the publisher has made meanwhile may be older or younger.
@@ -138,24 +138,14 @@ impl Account {
         // What was known of those names is of no value any more.
         self.forget_uncounted(&to);
         self.retain(&to, |_| false);
-        let state = &mut *self.state.lock();
+        let mut locked = self.state.lock();
+        let state = &mut *locked;
         state.names.rename(&from, &to);
         let renamed = |key: &mut Box<str>| {
             if let Some(rest) = key.strip_prefix(&*from) {
                 *key = [&*to, rest].concat().into();
             }
         };
-        // A count that is under way meets them no more.
-        let (count, mut after) = (state.count, None);
-        let meet = |_: &str, value: &Arc<Value>| value.count.store(count, Relaxed);
-        loop {
-            after = state
-                .names
-                .visit_some(Folder::counted, &to, after.as_deref(), meet);
-            if after.is_none() {
-                break;
-            }
-        }
         let ends = std::mem::take(&mut state.ends);
         let ends = ends.into_iter().map(|(end, mut key)| {
             renamed(&mut key);
@@ -175,6 +165,10 @@ impl Account {
                 oldest.make_contiguous().sort_unstable();
             }
         }
+        let count = state.count;
+        drop(locked);
+        // A count that is under way meets them no more.
+        self.visit(&to, |_, value| value.count.store(count, Relaxed));
         Ok(())
     }
 

@@ -33,6 +33,17 @@ pub enum Choice {
     Nobody(Option<Error>),
 }
 
+impl Total {
+    /// What lacks, where so much is `free`, for `bytes` of the disk and the inodes of so many `files`.
+    pub fn lacking(free: Option<Free>, bytes: u64, files: u64) -> Self {
+        let inodes = free.and_then(|free| free.inodes);
+        Self {
+            bytes: bytes.saturating_sub(free.map_or(0, Free::beyond_floor)),
+            keys: inodes.map_or(0, |free| files.saturating_sub(free)),
+        }
+    }
+}
+
 impl Account {
     /// Who goes for the value of `ask`, which has not been admitted by `held`; `None` where it has.
     pub fn for_change(self: &Arc<Self>, held: &Reservation, ask: &Ask<'_>) -> Option<Choice> {

@@ -56,7 +56,7 @@ pub fn account_with(prefix: &str, noted: Uses) -> std::sync::Arc<Account> {
 }
 
 fn whole(bound: Bound, noted: Uses) -> std::sync::Arc<Account> {
-    let account = Account::new(vec![bound], FileSystem::default(), noted);
+    let account = Account::new(vec![bound], None, noted);
     account.set_may_remove(0, crate::store::changes::Removal::Full, true);
     account.set_whole();
     account

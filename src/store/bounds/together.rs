@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::account::Account;
 use super::ledger::scopes;
-use super::rule::{Total, named};
+use super::rule::Total;
 use crate::value::Error;
 
 /// The values of one request.
@@ -106,8 +106,6 @@ impl Account {
 
     fn no_room(&self, bound: usize, scope: &str) -> Error {
         self.figures[bound].refused.fetch_add(1, Relaxed);
-        let (rule, scope) = (&self.bounds[bound], named(scope));
-        let text = format!("the bound of {scope} is full ({rule}): all of this has no room in it");
-        Error::NoSpace(text.into())
+        self.full(bound, scope, "all of this has no room in it")
     }
 }

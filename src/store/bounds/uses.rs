@@ -72,7 +72,7 @@ fn records(uses: &[(u64, i64)]) -> Vec<u8> {
 /// Writes `uses`, hashes and milliseconds, to `own`, as all that there are.
 pub fn save(own: &OwnedFd, uses: &[(u64, i64)]) -> Result<(), Errno> {
     let bytes = [&MAGIC[..], &records(uses)].concat();
-    replace((own, "uses.new"), (own, "uses"), &bytes, false, false)
+    replace((own, "uses"), &bytes, false, false)
 }
 
 /// Adds `uses` to those in `own`, of a file that this process has written whole.
@@ -115,13 +115,7 @@ pub fn approved(own: &OwnedFd) -> BTreeSet<String> {
 /// evicted before.
 pub fn approve(own: &OwnedFd, approved: &BTreeSet<String>) -> Result<(), Errno> {
     let lines: String = approved.iter().flat_map(|line| [line, "\n"]).collect();
-    replace(
-        (own, "bounds.new"),
-        (own, "bounds"),
-        lines.as_bytes(),
-        true,
-        false,
-    )
+    replace((own, "bounds"), lines.as_bytes(), true, false)
 }
 
 /// Ends what was approved, where there is no bound: what is stored from now on is of no cache.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::store::bounds::uses::{approval, approved, is_approved, load};
-use crate::store::bounds::{Account, Bound, FileSystem, Total, named};
+use crate::store::bounds::{Account, Bound, Total, named};
 use crate::store::changes::Removal;
 use crate::store::directory_fd::open_folder;
 use crate::store::layout::{OpenError, open_values};
@@ -21,11 +21,8 @@ const NAMED: usize = 10;
 pub fn report(dir: &Path, bounds: &[Bound]) -> Result<String, OpenError> {
     let values = open_values(dir, None)?;
     let own = open_folder(&values.root, RESERVED).ok();
-    let account = Account::new(
-        bounds.to_vec(),
-        FileSystem::of(&values),
-        own.as_ref().map(load).unwrap_or_default(),
-    );
+    let uses = own.as_ref().map(load).unwrap_or_default();
+    let account = Account::new(bounds.to_vec(), Some(&values), uses);
     let approved = own.as_ref().map(approved).unwrap_or_default();
     let counted = count_all(&values, &account);
     counted.map_err(|error| OpenError::Refused(format!("{}: {error}", dir.display())))?;

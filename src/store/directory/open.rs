@@ -20,7 +20,7 @@ use rustix::thread::CpuSet;
 use super::keeper::Keeper;
 use super::{Directory, Writing};
 use crate::metrics::StoreCounters;
-use crate::store::bounds::{Account, Bound, FileSystem, uses};
+use crate::store::bounds::{Account, Bound, uses};
 use crate::store::cache::Cache;
 use crate::store::changes::Changes;
 use crate::store::directory_fd::ValuesDir;
@@ -140,13 +140,8 @@ impl Directory {
             uses::approve_none(&temp_dir.own);
         }
         let values = Arc::clone(&temp_dir.values);
-        let account = (!bounds.is_empty()).then(|| {
-            Account::new(
-                bounds.clone(),
-                FileSystem::of(&values),
-                uses::load(&temp_dir.own),
-            )
-        });
+        let account = (!bounds.is_empty())
+            .then(|| Account::new(bounds.clone(), Some(&values), uses::load(&temp_dir.own)));
         if let Some(account) = &account {
             uploads.stage(account);
         }

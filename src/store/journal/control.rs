@@ -189,9 +189,7 @@ pub fn open_on(root: &OwnedFd) -> String {
 
 /// Has the file `name` in `dir` hold `content`, durably.
 pub fn write(dir: &OwnedFd, name: &str, content: &[u8]) -> std::io::Result<()> {
-    let other = format!("{name}.new");
-    small_file::replace((dir, &other), (dir, name), content, true, true)?;
-    Ok(())
+    Ok(small_file::replace((dir, name), content, true, true)?)
 }
 
 fn parse(text: &str) -> Option<Note> {

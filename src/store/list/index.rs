@@ -15,7 +15,7 @@ use super::events::Events;
 use super::progress::Reader;
 use super::tree::{Tree, TreeError};
 use crate::metrics::Listings;
-use crate::store::bounds::{Account, FileSystem, Uses};
+use crate::store::bounds::{Account, Uses};
 use crate::store::directory_fd::ValuesDir;
 use crate::value::Page;
 
@@ -177,9 +177,8 @@ impl Index {
         for _ in 0..TRIES {
             self.counters.walks.add(1);
             let account = self.account.clone();
-            let account = account.unwrap_or_else(|| {
-                Account::new(Vec::new(), FileSystem::default(), Uses::default())
-            });
+            let account =
+                account.unwrap_or_else(|| Account::new(Vec::new(), None, Uses::default()));
             match Tree::read(&self.dir, self.most, account) {
                 Ok(tree) => {
                     let used = Instant::now();
@@ -618,7 +617,7 @@ mod tests {
         let dir = dir.unwrap();
         fs::create_dir_all(dir.path().join("a/b")).unwrap();
         fs::write(dir.path().join("a/b/k"), "").unwrap();
-        let account = Account::new(Vec::new(), FileSystem::default(), Uses::default());
+        let account = Account::new(Vec::new(), None, Uses::default());
         let index = Index {
             account: Some(Arc::clone(&account)),
             ..Arc::into_inner(index(dir.path(), 1 << 20)).unwrap()

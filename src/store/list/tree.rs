@@ -366,7 +366,7 @@ impl Folders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::bounds::{Ask, Bound, FileSystem, Full, Known, MIN_AGE, Prefix, Uses};
+    use crate::store::bounds::{Ask, Bound, Full, Known, MIN_AGE, Prefix, Uses};
     use crate::store::location::Location;
     use crate::transfer::BlockingPool;
     use crate::value::Prefixes;
@@ -449,7 +449,7 @@ mod tests {
                 full: Full::Refuse,
                 min_age: MIN_AGE,
             };
-            let account = Account::new(vec![bound], FileSystem::default(), Uses::default());
+            let account = Account::new(vec![bound], None, Uses::default());
             account.set_whole();
             let tree = Tree::read(&dir, u64::MAX, Arc::clone(&account));
             Self {
@@ -624,7 +624,7 @@ mod tests {
     #[test]
     fn a_page_of_few_keys_among_many_looks_at_few_names() {
         const HIDDEN: usize = 50_000;
-        let keys = Account::new(Vec::new(), FileSystem::default(), Uses::default());
+        let keys = Account::new(Vec::new(), None, Uses::default());
         for n in 0..HIDDEN {
             keys.set_name(&format!("hidden{}/{n:05}", n % 100), true);
             keys.set_name(&format!("x{n:05}"), true);
@@ -682,7 +682,7 @@ mod tests {
 
     #[test]
     fn keys_that_are_removed_give_their_memory_back() {
-        let keys = Account::new(Vec::new(), FileSystem::default(), Uses::default());
+        let keys = Account::new(Vec::new(), None, Uses::default());
         for key in ["a", "a/1", "a/2", "a0", "b/1", "a/1"] {
             keys.set_name(key, true);
         }

@@ -2,12 +2,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use super::super::bounds::{Account, Choice, Total, size_of};
 use super::super::commit::{self, FoundName};
 use super::super::new_value::Source;
-use super::super::space::{Allowance, Free};
+use super::super::space::Allowance;
 use super::super::write_context::WriteContext;
 use super::change::{Change, ChangeRequest, FolderChange, Plan, removal_of_ended};
 use super::decide::{Files, Made, has_source, lacks_room, plan, survive};
@@ -122,11 +123,7 @@ impl ValueFiles {
         let free = self.writer.free().ok().flatten();
         let len = change.value().filter(|_| change.is_in_memory());
         let needs = size_of(len.map_or(0, |(len, _)| len)) + size_of(1);
-        let has = free.map_or(u64::MAX, Free::beyond_floor);
-        let mut lacks = Total {
-            bytes: needs.saturating_sub(has),
-            keys: free.map_or(0, |free| free.lacking_inodes(1)),
-        };
+        let mut lacks = Total::lacking(free, needs, 1);
         if lacks.is_zero() {
             // The file system refuses it though it tells of space.
             lacks.bytes = needs;
@@ -229,6 +226,11 @@ impl Files for ValueFiles {
         change: &mut ChangeRequest,
         base: Option<Meta>,
     ) -> Result<Option<Meta>, Error> {
+        // A record of what is refused when it is made would be kept by a start that comes before its cancellation: it
+        // could not make it either, and would not read the key.
+        if self.writer.journal.is_used.load(Relaxed) {
+            self.may_change(change, base.is_some())?;
+        }
         let admitted = self.admit(change, base);
         self.with_room(change, base, admitted)
     }

@@ -1,5 +1,6 @@
 //! What keeps the names of a change as they are, whatever room there is: asked before values are removed to make room
-//! for it, as file systems say so otherwise only when the change is made. And before a large value is received.
+//! for it, before the journal has a record of it, and before a large value is received, as file systems say so
+//! otherwise only when the change is made.
 
 use rustix::fs::{Access, AtFlags, StatxAttributes, StatxFlags, statx};
 use rustix::io::{Errno, retry_on_intr};
@@ -23,12 +24,7 @@ pub fn may_publish(writer: &WriteContext, key: &Key<'_>) -> Result<(), Error> {
     let found = find(dir, key, true, false).map(|found| found.meta().is_some());
     let is_there = found.as_ref().is_ok_and(|is_there| *is_there);
     dir.unless_ended(key.as_str(), found.map(drop))?;
-    let mount = may_change_name(dir, key, is_there);
-    may_link(
-        dir,
-        key,
-        mount.map_err(|errno| unpublished(key, "change the folder", errno))?,
-    )
+    may_link(dir, key, may_change_name(dir, key, is_there)?)
 }
 
 /// Fails where a name of `change`, of a value that `replaces` another or not, cannot be changed, as far as the file
@@ -37,12 +33,11 @@ pub fn may_change(dir: &ValuesDir, change: &ChangeRequest, replaces: bool) -> Re
     let mut mounts = Vec::new();
     for key in change.keys() {
         let is_there = replaces || *key != change.key;
-        let may_change = may_change_name(dir, key, is_there);
-        mounts.push(may_change.map_err(|errno| unpublished(key, "change the folder", errno))?);
+        mounts.push(may_change_name(dir, key, is_there)?);
     }
     match mounts[..] {
         [Some(a), Some(b)] if a != b => Err(Error::Occupied(OTHER_FILE_SYSTEM.to_owned())),
-        [mount] => may_link(dir, &change.key, mount),
+        [mount] if change.value().is_some() => may_link(dir, &change.key, mount),
         _ => Ok(()),
     }
 }
@@ -56,18 +51,17 @@ fn may_link(dir: &ValuesDir, key: &Key<'_>, folder: Option<Mount>) -> Result<(),
     }
 }
 
-/// The folder of `key`, or else the first above it that is there: the others are made.
-fn first_folder<'d>(dir: &'d ValuesDir, key: &Key<'_>) -> Option<Folder<'d>> {
-    folder_and_above(key.folder()).find_map(|path| dir.folder(path).ok())
-}
-
 /// Fails where the name of `key`, which a value has if it `is_there`, cannot be changed; the mount that it lies in.
-fn may_change_name(dir: &ValuesDir, key: &Key<'_>, is_there: bool) -> Result<Option<Mount>, Errno> {
-    let Some(folder) = first_folder(dir, key) else {
+fn may_change_name(dir: &ValuesDir, key: &Key<'_>, is_there: bool) -> Result<Option<Mount>, Error> {
+    // The first that is there: the others are made.
+    let folder = folder_and_above(key.folder()).find_map(|path| dir.folder(path).ok());
+    let Some(folder) = folder else {
         return Ok(None);
     };
+    let refused = |errno| unpublished(key, "change the folder", errno);
     let wanted = Access::WRITE_OK | Access::EXEC_OK;
-    retry_on_intr(|| rustix::fs::accessat(&folder, ".", wanted, AtFlags::EACCESS))?;
+    retry_on_intr(|| rustix::fs::accessat(&folder, ".", wanted, AtFlags::EACCESS))
+        .map_err(refused)?;
     if is_there {
         let file = statx(
             &folder,
@@ -76,8 +70,8 @@ fn may_change_name(dir: &ValuesDir, key: &Key<'_>, is_there: bool) -> Result<Opt
             StatxFlags::TYPE,
         );
         match file.map_or(StatxAttributes::empty(), |file| file.stx_attributes) {
-            has if has.intersects(FIXED) => return Err(Errno::PERM),
-            has if has.contains(StatxAttributes::MOUNT_ROOT) => return Err(Errno::BUSY),
+            has if has.intersects(FIXED) => return Err(refused(Errno::PERM)),
+            has if has.contains(StatxAttributes::MOUNT_ROOT) => return Err(refused(Errno::BUSY)),
             _ => {}
         }
     }

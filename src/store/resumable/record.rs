@@ -198,12 +198,9 @@ fn write_record(
     fields: Vec<Field>,
 ) -> Result<(), Error> {
     let text = serde_json::to_vec(&Record::of(entry, fields)).unwrap_or_default();
-    let dir = &writer.temp_dir;
-    let (staged, name) = (dir.new_name(), name(entry.id));
-    let (staged, name) = ((&dir.staging, &*staged), (&dir.uploads, &*name));
+    let name = (&writer.temp_dir.uploads, &*name(entry.id));
     let is_synced = writer.durability == Durability::Disk;
-    small_file::replace(staged, name, &text, is_synced, false)
-        .map_err(Error::errno_while("keep a record"))
+    small_file::replace(name, &text, is_synced, false).map_err(Error::errno_while("keep a record"))
 }
 
 /// How much of the `len` bytes of `file` is what the client sent; the rest is cut off. After a reboot that is what was

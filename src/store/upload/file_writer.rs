@@ -22,7 +22,7 @@ use crate::store::upload_claim::Claim;
 use crate::store::upload_room::UploadRoom;
 use crate::store::value_file::ValueFile;
 use crate::store::write_context::WriteContext;
-use crate::transfer::{BodySource, CHUNK, Pipe, write_at};
+use crate::transfer::{BodySource, CHUNK, Pipe, read_at, write_at};
 use crate::value::{Error, Key, Meta};
 
 /// The most that a disk thread takes from a socket before others have their turn, in bytes.
@@ -289,11 +289,8 @@ fn copy_by_hand(from: &ValueFile, to: &ValueFile, range: Range<u64>) -> Result<(
     while at < range.end {
         let most = usize::try_from(range.end - at).map_or(CHUNK, |left| left.min(CHUNK));
         let mut buffer = vec![0; most];
-        let read = retry_on_intr(|| rustix::io::pread(from, &mut buffer[..], at));
-        match read.map_err(Error::errno_while("read"))? {
-            0 => return Err(Error::Truncated),
-            read => buffer.truncate(read),
-        }
+        let read = read_at(from, at, &mut buffer)?;
+        buffer.truncate(read);
         let len = buffer.len() as u64;
         write_at(to, at, &[buffer.into()])?;
         at += len;

@@ -4,7 +4,7 @@ use std::process::Output;
 
 use sha2::{Digest, Sha256};
 
-use super::{basic, bearer, rule, serve, serve_on, subject, with_password, write};
+use super::{basic, rule, serve, subject, with_password, write};
 use crate::support::prelude::*;
 use crate::support::s3::hex;
 
@@ -171,78 +171,5 @@ fn a_prefix_that_may_mean_something_else_is_doubted_or_refused() {
         let (code, said) = check(prefix, may);
         assert_eq!(code, Some(1), "{said}");
         assert!(said.contains(part), "{said}");
-    }
-}
-
-/// A subject has one right on one prefix: `explain` ends with 0 where the server does not refuse, and with 1 where it
-/// does.
-#[test]
-fn explain_says_what_the_server_does() {
-    for prefix in ["", "a/", "a/b"] {
-        for may in ["read", "create", "delete", "list", "watch", "metrics"] {
-            let dir = DataDir::temporary();
-            let policy = subject("ann") + &rule("ann", prefix, &[may]);
-            let path = &*write(&dir, &policy);
-            let server = serve_on(&dir, &policy, &[]);
-            for target in ["/a/b", "/c", "/a/", "/", "/-/metrics", "/-/watch"] {
-                for method in ["GET", "HEAD", "PUT", "DELETE", "MKCOL"] {
-                    let output = run(&["access", "explain", path, "ann", method, target], "");
-                    // The server has no such request, or its response does not end.
-                    if output.status.code() == Some(2) || (target, may) == ("/-/watch", "watch") {
-                        continue;
-                    }
-                    let answer = server.request(method, target, &bearer("ann"), b"");
-                    let is_refused = [401, 403].contains(&answer.status);
-                    let case = format!("{may} on {prefix:?}: {method} {target}: {answer:?}");
-                    let code = i32::from(is_refused);
-                    assert_eq!(output.status.code(), Some(code), "{case} {output:?}");
-                }
-            }
-        }
-    }
-}
-
-/// A subject has some rights on the folder of the source, and may or may not create in that of the destination.
-#[test]
-fn explain_says_what_the_server_does_for_requests_of_several_rights() {
-    directory_only!("moves of folders");
-    let requests = "
-        MOVE /a/b /b/c
-        COPY /a/b /b/c
-        MOVE /a/ /b/
-        COPY /a/ /b/
-        DELETE /a/
-        GET /a/?archive=tar
-        GET /?archive=zip
-        PUT /a/?archive=tar
-        PUT /c/?archive=tar";
-    let rights = ["read", "create", "delete", "list"];
-    for chosen in 0..1 << rights.len() {
-        let may = (0..rights.len()).filter(|at| chosen >> at & 1 == 1);
-        let may: Vec<&str> = may.map(|at| rights[at]).collect();
-        for of_destination in ["create", "metrics"] {
-            let dir = DataDir::temporary();
-            let rules = [
-                subject("ann"),
-                rule("ann", "b/", &[of_destination]),
-                if may.is_empty() {
-                    String::new()
-                } else {
-                    rule("ann", "a/", &may)
-                },
-            ];
-            let path = &*write(&dir, &rules.concat());
-            let server = serve_on(&dir, &rules.concat(), &[]);
-            for [request] in table(requests) {
-                let args = [vec!["access", "explain", path, "ann"], words(request)];
-                let output = run(&args.concat(), "");
-                let to = words(request).get(2).copied().unwrap_or_default();
-                let lines = format!("{}Destination: {to}\r\n", bearer("ann"));
-                let answer = server.request(words(request)[0], words(request)[1], &lines, b"");
-                let code = i32::from([401, 403].contains(&answer.status));
-                let case = format!("{may:?}, {of_destination}: {request}: {answer:?}");
-                assert_eq!(output.status.code(), Some(code), "{case} {output:?}");
-            }
-        }
     }
 }

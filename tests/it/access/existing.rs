@@ -108,6 +108,25 @@ fn a_resumable_upload_is_answered_in_the_same_way() {
 }
 
 #[test]
+fn a_destination_is_answered_in_the_same_way() {
+    directory_only!("moves");
+    let rules = rule("ann", "from/", &["read", "delete"]) + &rule("ann", "to/", &["create"]);
+    let policy = subject("ann") + &rules + "existing = 409\n";
+    let server = serve(&policy, &[]);
+    server.dir.place("from/k", "v");
+    server.dir.place("to/k", "old");
+    let ask = |method, to: &str| {
+        let lines = format!("Destination: {to}\r\n{}", bearer("ann"));
+        server.request(method, "/from/k", &lines, b"").status
+    };
+    for method in ["COPY", "MOVE"] {
+        assert_eq!(ask(method, "/to/k"), 409, "{method}");
+    }
+    assert_eq!(ask("MOVE", "/to/new"), 201);
+    assert_eq!(server.dir.read("to/k"), b"old");
+}
+
+#[test]
 fn the_first_rule_that_says_it_counts_and_an_anonymous_client_is_told_too() {
     let text = subject("ann")
         + &rule("ann", "a", &["create"])

@@ -1,193 +1,409 @@
-//! Proves that what each subject may do is what the rules say, for each right, each operation and each kind of key, by
-//! an oracle that knows the rules alone.
+//! One matrix of rights: each operation, asked by clients that have each set of the rights that it names, alone and
+//! beside all others, and by one that proves nothing. The status, what changes on the disk and what `access explain`
+//! says are judged by one function from a row, which knows the rules alone.
+//!
+//! An operation joins by a row.
 
-use super::{bearer, rule, serve, subject};
-use crate::support::policy::in_set;
+use super::{bearer, one_who_may, rule, serve, serve_on, subject};
+use crate::archives::tar;
 use crate::support::prelude::*;
 
-const RIGHTS: [&str; 8] = [
-    "read", "create", "write", "delete", "list", "watch", "link", "metrics",
-];
+/// The rights of the subjects: to what begins with `in/`, with `to/`, and with `in/f/k`, a part of a folder.
+const RIGHTS: &str = "read create write delete list watch link metrics \
+    to.read to.create to.write k.read k.delete k.list";
 
-/// Who asks in these tests: each has one right to the keys that begin with `in/`.
-fn policy() -> String {
-    policy_of("in/")
-}
+/// Rows of a request, what it is answered, its lines parted by `|`, and what changes where it succeeds.
+///
+/// The last word of a request is a value, the name of the member of an archive, the key of a form, or the Destination.
+/// The answer is that of the first alternative whose rights the client has, where `anonymous` is one that proves
+/// nothing; without any it is 403, or 401 to one that proves nothing.
+const OPERATIONS: &str = "
+GET /in/there ; 200 read
+GET /in/open/there ; 200 read | 200 anonymous
+GET /in/absent ; 404 read
+GET /in%2Fthere ; 200 read
+GET /out/there ;
+GET /out/absent ;
+HEAD /in/there ; 200 read
+HEAD /out/absent ;
+GET /in/there ; 206 read ; Range: bytes=0-0
+GET /in/there ; 304 read ; If-None-Match: *
+PUT /in/new w ; 200 create | 200 write ; ; +in/new
+PUT /in/there w ; 200 write ; ; ~in/there
+PUT /in/new w ; 200 create | 200 write ; If-None-Match: * ; +in/new
+PUT /in/there w ; 412 create | 412 write ; If-None-Match: *
+PUT /in/there w ; 200 write read ; If-Match: * ; ~in/there
+PUT /in/there w ; 412 write read ; If-Match: \"x\"
+PUT /in/there w ; 200 write read ; If-None-Match: \"x\" ; ~in/there
+PUT /in/new w ; 201 create | 201 write ; Upload-Complete: ?0
+PUT /out/new w ;
+PUT /out/there w ; ; Expect: 100-continue
+PUT /in/?archive=tar new ; 200 create | 200 write ; ; +in/new
+PUT /in/?archive=tar there ; 200 write ; ; ~in/there
+PUT /in/?archive=tar there ; 200 create | 200 write ; If-None-Match: *
+PUT /?archive=tar out/new ;
+POST /-/upload in/new ; 200 create | 200 write ; ; +in/new
+POST /-/upload in/there ; 200 write ; ; ~in/there
+POST /-/upload out/new ;
+POST /-/upload ; 400 ; Content-Type: multipart/form-data; boundary=b | Content-Length: 0
+DELETE /in/there ; 200 delete ; ; -in/there
+DELETE /in/absent ; 404 delete
+DELETE /in/there ; 412 delete read ; If-Match: \"x\"
+DELETE /out/absent ;
+GET /?prefix=in/ ; 200 list | 200 k.list
+GET /?prefix=i ; 200 list | 200 k.list
+GET /?prefix=in/x ; 200 list
+GET / ; 200 list | 200 k.list
+GET /in/ ; 200 list | 200 k.list
+GET /in/ ; 200 list | 200 k.list ; Accept: text/html
+GET /?prefix=out/ ;
+GET /out/ ;
+GET /in/f/?archive=tar ; 200 read list | 200 read k.list | 200 k.read list | 200 k.read k.list
+GET /in/f/?archive=zip ; 200 read list | 200 read k.list | 200 k.read list | 200 k.read k.list
+GET /out/f/?archive=tar ;
+GET /-/watch?prefix=out ;
+GET /-/metrics ; 200 metrics
+GET /-/healthz ; 200
+GET /-/ready ; 200
+GET /-/none ; 404
+OPTIONS /in/there ; 204
+PATCH /in/there ; 405 ; Content-Length: 0
+POST /in/there?share ; 200 read link
+POST /out/there?share ;
+";
 
-/// The same, where `prefix` is what the keys begin with.
-fn policy_of(prefix: &str) -> String {
-    let mut text = String::from("realm = \"tests\"\n");
-    for right in RIGHTS {
-        text += &subject(right);
-    }
-    text += &subject("nothing");
-    for right in RIGHTS {
-        text += &rule(right, prefix, &[right]);
-    }
-    text += &rule("anonymous", &format!("{prefix}open/"), &["read"]);
-    text
-}
-
-/// One request: its method, target and lines, the rights of which any is enough on its key, where it takes one, and
-/// what it is answered when it is allowed.
-type Case = (
-    &'static str,
-    &'static str,
-    &'static str,
-    &'static [&'static str],
-    u16,
-);
-
-const FORM: &str = "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 0\r\n";
-
-const CREATES: &str = "If-None-Match: *\r\n";
-const OTHERS: &str = "If-None-Match: \"x\"\r\n";
-const SWAPS: &str = "If-Match: \"x\"\r\n";
-const WAITS: &str = "Expect: 100-continue\r\n";
-
-const CASES: &[Case] = &[
-    ("GET", "/in/there", "", &["read"], 200),
-    ("GET", "/in/open/there", "", &["read", "anonymous"], 200),
-    ("GET", "/in/absent", "", &["read"], 404),
-    ("GET", "/in%2Fthere", "", &["read"], 200),
-    ("GET", "/out/there", "", &["never"], 200),
-    ("GET", "/out/absent", "", &["never"], 404),
-    ("HEAD", "/in/there", "", &["read"], 200),
-    ("HEAD", "/out/absent", "", &["never"], 404),
-    ("GET", "/in/there", "Range: bytes=0-0\r\n", &["read"], 206),
-    ("GET", "/in/there", CREATES, &["read"], 304),
-    ("PUT", "/in/new", "", &["create", "write"], 200),
-    ("PUT", "/in/there", "", &["write"], 200),
-    ("PUT", "/in/there", CREATES, &["create", "write"], 412),
-    ("PUT", "/in/there", "If-Match: *\r\n", &["never"], 200),
-    ("PUT", "/in/there", OTHERS, &["never"], 200),
-    ("PUT", "/out/new", "", &["never"], 200),
-    ("PUT", "/out/there", WAITS, &["never"], 200),
-    ("DELETE", "/in/gone", "", &["delete"], 404),
-    ("DELETE", "/in/there", SWAPS, &["never"], 412),
-    ("DELETE", "/out/gone", "", &["never"], 404),
-    ("GET", "/?prefix=in/", "", &["list"], 200),
-    ("GET", "/?prefix=i", "", &["list"], 200),
-    ("GET", "/?prefix=in/x", "", &["list"], 200),
-    ("GET", "/", "", &["list"], 200),
-    ("GET", "/in/", "", &["list"], 200),
-    ("GET", "/in/", "Accept: text/html\r\n", &["list"], 200),
-    ("GET", "/?prefix=out/", "", &["never"], 200),
-    ("GET", "/out/", "", &["never"], 200),
-    ("GET", "/-/watch?prefix=out", "", &["never"], 200),
-    ("GET", "/-/metrics", "", &["metrics"], 200),
-    ("GET", "/-/healthz", "", &[], 200),
-    ("GET", "/-/ready", "", &[], 200),
-    ("OPTIONS", "/in/there", "", &[], 204),
-    ("POST", "/-/upload", FORM, &[], 400),
-    // It takes two rights, and a subject with `shares`.
-    ("POST", "/in/there?share", "", &["never"], 200),
-    ("POST", "/out/there?share", "", &["never"], 200),
-    ("GET", "/-/none", "", &[], 404),
-    ("PATCH", "/in/there", "Content-Length: 0\r\n", &[], 405),
-];
+/// Those of a directory.
+const OF_FOLDERS: &str = "
+MOVE /in/there /to/new ; 201 read delete to.read to.write | 204 read delete to.write | 201 read delete to.create ; ; -in/there +to/new
+MOVE /in/there /to/there ; 204 read delete to.write ; ; -in/there ~to/there
+MOVE /in/there /to/new ; 201 read delete to.create | 201 read delete to.write ; Overwrite: F ; -in/there +to/new
+MOVE /in/there /to/there ; 412 read delete to.create | 412 read delete to.write ; Overwrite: F
+MOVE /in/there /to/new ; 412 read delete to.read to.write ; Destination-If-Match: *
+MOVE /in/there /to/there ; 204 read delete to.read to.write ; Destination-If-Match: * ; -in/there ~to/there
+MOVE /in/absent /to/new ; 404 read delete to.create | 404 read delete to.write
+MOVE /in/there /out/new ;
+COPY /in/there /to/new ; 201 read to.read to.write | 204 read to.write | 201 read to.create ; ; +to/new
+COPY /in/there /to/there ; 204 read to.write ; ; ~to/there
+COPY /in/there /to/new ; 201 read to.create | 201 read to.write ; Overwrite: F ; +to/new
+COPY /in/there /to/there ; 412 read to.create | 412 read to.write ; Overwrite: F
+COPY /in/there /to/new ; 412 read to.read to.write ; Destination-If-Match: *
+COPY /in/there /to/there ; 204 read to.read to.write ; Destination-If-Match: * ; ~to/there
+COPY /in/absent /to/new ; 404 read to.create | 404 read to.write
+MKCOL /in/new ; 201 create | 201 write ; ; +in/new
+MKCOL /in/new/below/ ; 409 create | 409 write
+MKCOL /in/f/ ; 405 create | 405 write
+MKCOL /in ; 405 create | 405 write
+MKCOL /i ;
+MKCOL /in- ;
+MKCOL /out/new ;
+MKCOL /out/f/ ;
+DELETE /in/f/ ; 409 delete list
+DELETE /in/f/ ; 200 delete list ; Depth: infinity ; -in/f/k -in/f/other
+DELETE /in/absent/ ; 404 delete list ; Depth: infinity
+DELETE /in/ ; 200 delete list ; Depth: infinity ; -in/f/k -in/f/other -in/open/there -in/there
+DELETE /out/f/ ; ; Depth: infinity
+DELETE /out/f/ ;
+MOVE /in/f/ /to/new/ ; 201 read delete list to.create | 201 read delete list to.write ; ; -in/f/k -in/f/other +to/new/k +to/new/other
+COPY /in/f/ /to/new/ ; 200 read list to.create | 200 read list to.write ; ; +to/new/k +to/new/other
+";
 
 /// With `--compat`, where keys have one segment and nothing is listed.
-const COMPAT: &[Case] = &[
-    ("GET", "/in-there", "", &["read"], 200),
-    ("GET", "/in-absent", "", &["read"], 404),
-    ("GET", "/out-there", "", &["never"], 200),
-    ("GET", "/out-absent", "", &["never"], 404),
-    ("HEAD", "/in-there", "", &["read"], 200),
-    ("GET", "/in-there", "Range: bytes=0-0\r\n", &["read"], 206),
-    ("PUT", "/in-new", "", &["create", "write"], 200),
-    ("PUT", "/in-there", "", &["write"], 200),
-    ("PUT", "/out-new", "", &["never"], 200),
-    ("PUT", "/out-there", "", &["never"], 200),
-    ("DELETE", "/in-gone", "", &["delete"], 404),
-    ("DELETE", "/out-gone", "", &["never"], 404),
-    ("GET", "/-/metrics", "", &["metrics"], 200),
-    ("GET", "/-/watch?prefix=out", "", &["never"], 200),
-    ("GET", "/-/healthz", "", &[], 200),
-    // What is no key, or no request, takes no right.
-    ("GET", "/", "", &[], 404),
-    ("GET", "/in-there/", "", &[], 404),
-    ("GET", "/in-there/x", "", &[], 404),
-    ("PUT", "/in-new/x", "", &[], 204),
-    ("PUT", "/", "", &[], 204),
-    ("PUT", "/in-there", "", &[], 304),
-    ("PUT", "/out-there", "", &[], 304),
-    ("OPTIONS", "/in-there", "", &[], 404),
-    ("POST", "/-/upload", FORM, &[], 404),
-    ("POST", "/in-there?share", "", &[], 404),
-    ("PATCH", "/in-there", "Content-Length: 0\r\n", &[], 404),
-];
+const COMPAT: &str = "
+GET /in-there ; 200 read
+GET /in-absent ; 404 read
+GET /out-there ;
+GET /out-absent ;
+HEAD /in-there ; 200 read
+GET /in-there ; 206 read ; Range: bytes=0-0
+PUT /in-new w ; 200 create | 200 write ; ; +in-new
+PUT /in-there w ; 200 write ; ; ~in-there
+PUT /out-new w ;
+PUT /out-there w ;
+DELETE /in-there ; 200 delete ; ; -in-there
+DELETE /in-absent ; 404 delete
+DELETE /out-absent ;
+GET /-/metrics ; 200 metrics
+GET /-/watch?prefix=out ;
+GET /-/healthz ; 200
+GET / ; 404
+GET /in-there/ ; 404
+GET /in-there/x ; 404
+PUT /in-new/x w ; 204
+PUT / w ; 204
+PUT /in-there ; 304
+PUT /out-there ; 304
+OPTIONS /in-there ; 404
+POST /-/upload ; 404 ; Content-Type: multipart/form-data; boundary=b | Content-Length: 0
+POST /in-there?share ; 404
+PATCH /in-there ; 404 ; Content-Length: 0
+";
 
-/// What the rules say of `case`, for the client of this name, or one that proves nothing.
-fn expected(case: &Case, who: Option<&str>) -> u16 {
-    let (_, _, _, needs, good) = case;
-    match who {
-        _ if needs.is_empty() || needs.contains(&who.unwrap_or("anonymous")) => *good,
-        None => 401,
-        Some(_) => 403,
+/// A set of the rights, by their numbers in [`RIGHTS`].
+type Set = usize;
+
+/// The name of the subject that has these rights.
+fn name(set: Set) -> String {
+    format!("s{set}")
+}
+
+struct Row {
+    text: String,
+    method: &'static str,
+    target: &'static str,
+    last: &'static str,
+    lines: String,
+    /// Each status, and the rights that it takes.
+    answers: Vec<(u16, Vec<&'static str>)>,
+    changes: &'static str,
+}
+
+impl Row {
+    fn all(rows: &'static str) -> Vec<Self> {
+        let row = |[request, answers, lines, changes]: [&'static str; 4]| {
+            let text = format!("{request} {lines}");
+            let request = words(request);
+            let answers = answers.split('|').map(words);
+            let answers = answers.filter(|answer| !answer.is_empty());
+            let answers = answers.map(|answer| (answer[0].parse().unwrap(), answer[1..].to_vec()));
+            let lines = match lines {
+                "" => String::new(),
+                lines => lines.replace(" | ", "\r\n") + "\r\n",
+            };
+            Self {
+                text,
+                method: request[0],
+                target: request[1],
+                last: request.get(2).copied().unwrap_or_default(),
+                lines,
+                answers: answers.collect(),
+                changes,
+            }
+        };
+        table(rows).map(row).collect()
     }
+
+    /// Each set of the rights that it names, alone and beside all others.
+    fn sets(&self) -> impl Iterator<Item = Set> {
+        let rights = words(RIGHTS);
+        let all = (1 << rights.len()) - 1;
+        let is_named = |right| self.answers.iter().any(|(_, needs)| needs.contains(right));
+        let named = rights
+            .iter()
+            .enumerate()
+            .filter(|(_, right)| is_named(*right));
+        let named: Set = named.map(|(at, _)| 1 << at).sum();
+        (0..=all).filter(move |set| set & !named == 0 || set | named == all)
+    }
+
+    fn expected(&self, who: Option<Set>) -> u16 {
+        let rights = words(RIGHTS);
+        let has = |right: &&str| match who {
+            None => *right == "anonymous",
+            Some(set) => rights
+                .iter()
+                .position(|it| it == right)
+                .is_some_and(|at| set >> at & 1 == 1),
+        };
+        let mut answers = self.answers.iter();
+        let answer = answers.find(|(_, needs)| needs.iter().all(has));
+        answer.map_or(if who.is_some() { 403 } else { 401 }, |(status, _)| *status)
+    }
+
+    fn ask(&self, raw: &mut Raw, proof: &str) -> Response {
+        let (kind, body) = match (self.method, self.target) {
+            (_, "/-/upload") if !self.last.is_empty() => {
+                ("multipart/form-data; boundary=b", self.form())
+            }
+            (_, target) if target.contains("?archive") => {
+                ("application/x-tar", tar([(self.last, &b"w"[..])]))
+            }
+            _ => ("text/plain", self.last.as_bytes().to_vec()),
+        };
+        let body = if matches!(self.method, "PUT" | "POST") {
+            body
+        } else {
+            Vec::new()
+        };
+        let of_body = format!("Content-Type: {kind}\r\n");
+        let of_body = if body.is_empty() { "" } else { &of_body };
+        let lines = match self.method {
+            "MOVE" | "COPY" => format!("Destination: {}\r\n", self.last),
+            _ => of_body.to_owned(),
+        };
+        ask(
+            raw,
+            self.method,
+            self.target,
+            &format!("{proof}{lines}{}", self.lines),
+            &body,
+        )
+    }
+
+    /// Whether `access explain` ends as the answer does, or takes no such request. It knows no lines, and says what a
+    /// value that is there takes besides, and each value below.
+    fn is_explained(&self, dir: &DataDir, who: Option<Set>, inside: &str, expected: u16) -> bool {
+        if !self.lines.is_empty() || is_s3() || is_http2() || is_tls() {
+            return true;
+        }
+        let policy = who.map_or(policy([], inside), |set| policy([set], inside));
+        let path = dir.write_private("explained.toml", &policy);
+        let who = who.map_or("anonymous".to_owned(), name);
+        let mut explain = Command::new(env!("CARGO_BIN_EXE_data-server"));
+        explain.args(["access", "explain", &path, &who, self.method, self.target]);
+        if matches!(self.method, "MOVE" | "COPY") {
+            explain.arg(self.last);
+        }
+        let ended = explain.output().expect("it runs");
+        let is_refused = matches!(expected, 401 | 403);
+        let said = String::from_utf8_lossy(&ended.stdout);
+        let is_of_values =
+            ["where there is a value", "each value below"].map(|it| said.contains(it));
+        match ended.status.code() {
+            Some(0) => !is_refused || is_of_values.contains(&true),
+            Some(1) => is_refused,
+            code => code == Some(2),
+        }
+    }
+
+    /// A form with one file, which replaces another.
+    fn form(&self) -> Vec<u8> {
+        let (folder, name) = self.last.rsplit_once('/').expect("a folder");
+        let part = |of: &str, data| {
+            format!("--b\r\nContent-Disposition: form-data; name={of}\r\n\r\n{data}\r\n")
+        };
+        let file = format!("\"file\"; filename=\"{name}\"");
+        let parts = [
+            part("\"folder\"", folder),
+            part("\"replace\"", "1"),
+            part(&file, "w"),
+            "--b--\r\n".to_owned(),
+        ];
+        parts.concat().into_bytes()
+    }
+}
+
+/// A subject with these rights, and the rules that give them.
+fn policy_of(set: Set, inside: &str) -> String {
+    let (name, rights) = (name(set), words(RIGHTS));
+    let has = rights
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| set >> at & 1 == 1);
+    let rules = has.map(|(_, right)| match right.split_once('.') {
+        Some(("to", right)) => rule(&name, "to/", &[right]),
+        Some((_, right)) => rule(&name, "in/f/k", &[right]),
+        None => rule(&name, inside, &[*right]),
+    });
+    subject(&name) + "shares = \"k1\"\n" + &rules.collect::<String>()
+}
+
+/// The policy of these subjects, beside a client that proves nothing.
+fn policy(sets: impl IntoIterator<Item = Set>, inside: &str) -> String {
+    let subjects = sets.into_iter().map(|set| policy_of(set, inside));
+    let key = "[[link-key]]\nname = \"k1\"\nsecret-file = \"k1.key\"\n";
+    subjects.collect::<String>() + key + &rule("anonymous", &format!("{inside}open/"), &["read"])
+}
+
+/// Asks each of these rows by each client. Keys that begin with `inside` are those of the rights without a prefix.
+fn holds(rows: &'static str, keys: &str, inside: &str, args: &[&str]) {
+    let dir = DataDir::in_memory();
+    dir.write_private("k1.key", &"secret-".repeat(6));
+    let rows = Row::all(rows);
+    let sets: BTreeSet<_> = rows.iter().flat_map(Row::sets).collect();
+    let server = serve_on(&dir, &policy(sets, inside), args);
+    let tree = || {
+        let names = dir.names().into_iter();
+        let names = names.map(|name| String::from_utf8(name).expect("text"));
+        let tree: BTreeMap<_, _> = names.map(|name| (name.clone(), dir.get(&name))).collect();
+        tree
+    };
+    let place = || words(keys).into_iter().for_each(|key| dir.place(key, key));
+    place();
+    let before = tree();
+    let (mut faults, mut asked, mut raw) = (Vec::new(), 0, server.connect());
+    for row in &rows {
+        for who in row.sets().map(Some).chain([None]) {
+            let proof = who.map_or(String::new(), |set| bearer(&name(set)));
+            let answer = row.ask(&mut raw, &proof);
+            asked += 1;
+            if answer.closes() {
+                raw = server.connect();
+            }
+            let expected = row.expected(who);
+            let after = tree();
+            let mut changes = Vec::new();
+            for key in before.keys().chain(after.keys()).collect::<BTreeSet<_>>() {
+                match (before.get(key), after.get(key)) {
+                    (Some(old), Some(new)) if old == new => {}
+                    (Some(_), Some(_)) => changes.push(format!("~{key}")),
+                    (Some(_), None) => changes.push(format!("-{key}")),
+                    (None, _) => changes.push(format!("+{key}")),
+                }
+            }
+            let is_made = (200..300).contains(&expected);
+            let wanted = if is_made { row.changes } else { "" };
+            let is_asked_who = answer.header("www-authenticate").is_some();
+            let found = (answer.status, changes.join(" "), is_asked_who);
+            let is_explained = !args.is_empty() || row.is_explained(&dir, who, inside, expected);
+            if found != (expected, wanted.to_owned(), expected == 401) || !is_explained {
+                let has = words(RIGHTS).into_iter().enumerate();
+                let has = has.filter(|(at, _)| who.is_some_and(|set| set >> at & 1 == 1));
+                let has: Vec<_> =
+                    who.map_or(vec!["no proof"], |_| has.map(|(_, right)| right).collect());
+                faults.push(format!(
+                    "{} {has:?}: {found:?}, not {expected} {wanted:?} {is_explained}",
+                    row.text
+                ));
+            }
+            if !changes.is_empty() {
+                dir.clear();
+                place();
+            }
+        }
+    }
+    let unknown = server.request(
+        "GET",
+        &format!("/{inside}open/there"),
+        &bearer("unknown"),
+        b"",
+    );
+    assert_eq!(
+        unknown.status, 401,
+        "it has not even the rights of anonymous clients"
+    );
+    dir.assert_nothing_staged();
+    assert!(
+        faults.is_empty(),
+        "{} of {asked}:\n{}",
+        faults.len(),
+        faults.join("\n")
+    );
+    say(&format!("{asked} requests answered as the rules say"));
+}
+
+const KEYS: &str = "in/there in/f/k in/f/other in/open/there to/there out/there out/f/k";
+
+#[test]
+fn each_client_may_do_what_the_rules_say_and_nothing_else() {
+    holds(OPERATIONS, KEYS, "in/", &[]);
 }
 
 #[test]
-fn each_subject_may_do_what_the_rules_say_and_nothing_else() {
-    let server = serve(&policy(), &[]);
-    server.dir.place("in/open/there", "v");
-    obeys(&server, "in/", "out/", CASES);
-    // One that fails to prove itself has not even the rights of anonymous clients.
-    let unknown = server.request("GET", "/in/open/there", &bearer("unknown"), b"");
-    assert_eq!(unknown.status, 401);
+fn folders_are_made_moved_and_removed_as_the_rules_say() {
+    directory_only!("moves, and folders of the directory");
+    holds(OF_FOLDERS, KEYS, "in/", &[]);
 }
 
 /// The older server's answers come after the same decisions.
 #[test]
 fn with_compat_the_rules_say_the_same() {
     directory_only!("the mode of the C server");
-    let server = serve(&policy_of("in-"), &["--compat"]);
-    obeys(&server, "in-", "out-", COMPAT);
-}
-
-/// Asks all `cases` as each subject. Keys that begin with `inside` are those that there is a right to.
-fn obeys(server: &TestServer, inside: &str, outside: &str, cases: &[Case]) {
-    let (dir, there) = (&server.dir, format!("{inside}there"));
-    let beyond = format!("{outside}there");
-    for key in [&there, &beyond] {
-        dir.place(key, "v");
-    }
-    let mut asked = 0;
-    let mut who = RIGHTS.map(Some).to_vec();
-    who.extend([Some("nothing"), None]);
-    for who in who {
-        // One connection for all: what it proved once is not what it may do.
-        let mut connection = server.connect();
-        for case in cases {
-            let (method, target, lines, _, good) = *case;
-            let body: &[u8] = if method == "PUT" && good != 304 {
-                b"w"
-            } else {
-                b""
-            };
-            let proof = who.map_or(String::new(), bearer);
-            let answer = ask(&mut connection, method, target, &(proof + lines), body);
-            let asks = format!("{method} {target} {lines:?} by {who:?}");
-            assert_eq!(answer.status, expected(case, who), "{asks}");
-            assert!(dir.read(&there) == b"v" || answer.status == 200, "{asks}");
-            let challenged = answer.header("www-authenticate").is_some();
-            assert_eq!(challenged, answer.status == 401, "{asks}");
-            if answer.closes() {
-                connection = server.connect();
-            }
-            asked += 1;
-            dir.remove(&format!("{inside}new"));
-            dir.place(&there, "v");
-        }
-    }
-    assert_eq!(dir.read(&beyond), b"v");
-    say(&format!("{asked} requests answered as the rules say"));
+    holds(COMPAT, "in-there in-open out-there", "in-", &["--compat"]);
 }
 
 #[test]
 fn one_who_may_create_stores_a_long_value() {
-    let server = serve(&policy(), &[]);
+    let server = serve(&one_who_may("create", &["create"]), &[]);
     let long = vec![b'x'; 3_000_000];
     let put = server.request("PUT", "/in/c", &bearer("create"), &long);
     assert_eq!(put.status, 200);
@@ -197,7 +413,7 @@ fn one_who_may_create_stores_a_long_value() {
 /// Two writers of a key that is not there, of which neither may replace: one of them stores it.
 #[test]
 fn of_two_who_may_create_one_does() {
-    let server = serve(&policy(), &[]);
+    let server = serve(&one_who_may("create", &["create"]), &[]);
     let begin = |body: &str| {
         let mut raw: Raw = server.connect();
         let create = bearer("create");
@@ -259,72 +475,4 @@ fn a_query_whose_parameter_only_ends_like_a_links_is_ignored() {
     }
     let answer = ask(&mut raw, "GET", "/k?signature=abc", &bearer("ann"), b"");
     assert_eq!(answer.status, 403);
-}
-
-/// For each set of rights to what begins with `in/`, and for folders in, above and beside it.
-#[test]
-fn folders_are_made_and_removed_as_the_rules_say() {
-    const SET: [&str; 5] = ["read", "create", "write", "delete", "list"];
-    directory_only!("folders of the directory");
-    let name = |set: usize| format!("set{set}");
-    let mut policy = String::from("realm = \"tests\"\n");
-    for set in 0..1 << SET.len() {
-        policy += &subject(&name(set));
-        policy += &rule(&name(set), "in/", &in_set(&SET, set));
-    }
-    let server = serve(&policy, &[]);
-    let (dir, mut asked) = (&server.dir, 0);
-    for set in 0..1 << SET.len() {
-        let rights = in_set(&SET, set);
-        let may_make = rights.contains(&"create") || rights.contains(&"write");
-        let may_remove = rights.contains(&"delete") && rights.contains(&"list");
-        for (method, target, lines, is_in, good) in [
-            ("MKCOL", "/in/f", "", true, 201),
-            ("MKCOL", "/in/f/g/", "", true, 409),
-            ("MKCOL", "/in/there/", "", true, 405),
-            ("MKCOL", "/in", "", true, 405),
-            ("MKCOL", "/i", "", false, 201),
-            ("MKCOL", "/in-", "", false, 201),
-            ("MKCOL", "/out/f", "", false, 201),
-            ("MKCOL", "/out/there/", "", false, 405),
-            ("DELETE", "/in/there/", "", true, 409),
-            ("DELETE", "/in/there/", "Depth: infinity\r\n", true, 200),
-            ("DELETE", "/in/gone/", "Depth: infinity\r\n", true, 404),
-            ("DELETE", "/in/", "Depth: infinity\r\n", true, 200),
-            ("DELETE", "/out/there/", "Depth: infinity\r\n", false, 200),
-            ("DELETE", "/out/there/", "", false, 409),
-        ] {
-            dir.place("in/there/k", "v");
-            dir.place("out/there/k", "v");
-            let proof = bearer(&name(set));
-            let answer = server.request(method, target, &(proof + lines), b"");
-            let may = if method == "MKCOL" {
-                may_make
-            } else {
-                may_remove
-            };
-            let expected = if is_in && may { good } else { 403 };
-            assert_eq!(
-                answer.status, expected,
-                "{method} {target} {lines:?} by {rights:?}"
-            );
-            let removed = method == "DELETE" && expected == 200;
-            assert_eq!(dir.file("in/there/k").exists(), !removed);
-            assert_eq!(
-                dir.file("in/f").exists(),
-                method == "MKCOL" && expected == 201
-            );
-            assert!(dir.file("out/there/k").exists());
-            assert!(!dir.file("i").exists() && !dir.file("in-").exists());
-            let _ = fs::remove_dir(dir.file("in/f"));
-            asked += 1;
-        }
-        let nobody = server.request("MKCOL", "/in/f", "", b"");
-        assert_eq!(nobody.status, 401);
-        let nobody = server.request("DELETE", "/in/", "Depth: infinity\r\n", b"");
-        assert_eq!(nobody.status, 401);
-    }
-    say(&format!(
-        "{asked} requests for folders answered as the rules say"
-    ));
 }

@@ -104,54 +104,6 @@ fn an_archive_has_the_keys_that_a_client_may_list_and_read() {
 }
 
 #[test]
-fn a_member_is_stored_as_a_put_of_its_key_would_be() {
-    let dir = DataDir::temporary();
-    let server = serve(&dir, &[]);
-    for set in 0..16 {
-        for (name, is_there) in [
-            ("in/new", false),
-            ("in/old", true),
-            ("out/c", false),
-            ("a", false),
-        ] {
-            for lines in ["", "If-None-Match: *\r\n"] {
-                dir.clear();
-                dir.place("d/in/old", "old");
-                let lines = bearer(set) + lines;
-                let single = server.request("PUT", &format!("/d/{name}"), &lines, b"new");
-                dir.clear();
-                dir.place("d/in/old", "old");
-                let put = server.request(
-                    "PUT",
-                    "/d/?archive=tar",
-                    &lines,
-                    &tar([(name, &b"new"[..])]),
-                );
-                let says = format!("{:?} {name} {lines}", in_set(&RIGHTS, set));
-                // A value that is in the way of a new one is told, and no failure.
-                let status = if single.status == 412 {
-                    200
-                } else {
-                    single.status
-                };
-                assert_eq!(put.status, status, "{says}: {}", put.text());
-                let stored = u64::from(single.status == 200);
-                if status == 200 {
-                    assert_eq!(put.json()["stored"], stored, "{says}");
-                }
-                let value = dir.get(&format!("d/{name}"));
-                let expected = if stored == 1 {
-                    Some(b"new".to_vec())
-                } else {
-                    is_there.then(|| b"old".to_vec())
-                };
-                assert_eq!(value, expected, "{says}");
-            }
-        }
-    }
-}
-
-#[test]
 fn the_audit_log_tells_of_each_member() {
     let dir = DataDir::temporary();
     let mut server = serve(&dir, &["--audit-log", "--threads", "1"]);

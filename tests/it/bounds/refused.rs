@@ -10,11 +10,15 @@ fn what_is_refused_for_its_name_evicts_nothing() {
     for way in WAYS {
         let mount = needed!(Mount::ext4(left_out));
         let dir = mount.dir();
-        for folder in ["folder/x", "fixed", "other"] {
-            fs::create_dir_all(dir.file(folder)).expect("a folder");
+        let beside = dir.outside("beside");
+        let folders = ["folder/x", "fixed", "other", "same"].map(|folder| dir.file(folder));
+        for folder in folders.iter().chain([&beside]) {
+            fs::create_dir_all(folder).expect("a folder");
         }
         let other = Mounted::by(&["mount", "-t", "tmpfs", "tmpfs"], &dir.file("other"));
         let _other = needed!(available(left_out, other));
+        let same = Mounted::by(&["mount", "--bind", text(&beside)], &dir.file("same"));
+        let _same = needed!(available(left_out, same));
         dir.place("kept", "v");
         let args = [&*words(way), &["--max-size", "40KiB", "--evict-existing"]].concat();
         let server = Launch::new(&args).on(&dir).start();
@@ -31,6 +35,7 @@ fn what_is_refused_for_its_name_evicts_nothing() {
             ("fixed/x/k", 403),
             ("kept", 403),
             ("other/k", 409),
+            ("same/k", 409),
         ] {
             let answer = server.put(key, &body);
             assert_eq!(answer.status, status, "{way}, {key}: {answer:?}");
@@ -40,8 +45,11 @@ fn what_is_refused_for_its_name_evicts_nothing() {
             let path = format!("/{key}");
             assert_eq!(server.request("PUT", &path, line, &body).status, 412);
         }
-        let moved = server.request("MOVE", "/a", "Destination: /other/a\r\n", b"");
-        assert_eq!(moved.status, 409, "{way}: {moved:?}");
+        for to in ["other/a", "same/a"] {
+            let to = format!("Destination: /{to}\r\n");
+            let moved = server.request("MOVE", "/a", &to, b"");
+            assert_eq!(moved.status, 409, "{way}: {moved:?}");
+        }
         assert_eq!(dir.names(), before, "{way}");
         fix("-i").expect("it may be changed again");
         server.store("fixed/k", &body);

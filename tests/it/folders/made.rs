@@ -7,103 +7,78 @@ use crate::support::prelude::*;
 fn mkcol_makes_a_folder_in_one_that_is_there_and_nothing_else() {
     let server = needed!(TestServer::of_directory("folders of the directory", &[]));
     server.store_each("value of-put/k", "v");
-    for (folder, status) in [
-        ("a/b/", 409),
-        ("a/", 201),
-        ("a", 405),
-        ("a/", 405),
-        ("a/b", 201),
-        ("a/b%2Fc/", 201),
-        ("value", 405),
-        ("value/", 405),
-        ("value/below/", 409),
-        ("of-put/", 405),
-        ("", 405),
-        ("/", 400),
-        ("a//", 400),
-        ("../", 400),
-        (".data-server/x", 400),
-        ("-/x", 404),
-        ("-", 404),
-        ("a%zz", 400),
-    ] {
-        assert_eq!(make(&server, folder), status, "MKCOL /{folder}");
-    }
-    assert!(is_there(&server, "a/b/c"));
-    let refused = server.request("MKCOL", "/a", "", b"");
-    refused.says(405, "a folder has this name");
-    assert!(!refused.must("allow").contains("MKCOL"), "it is there");
-    let nowhere = server.request("MKCOL", "/x/y", "", b"");
-    nowhere.says(409, "there is no folder \"x\": make it first");
-    let below = server.request("MKCOL", "/value/below", "", b"");
-    below.says(409, "\"value\" is a value, so nothing lies below it");
-    let chunked = "Transfer-Encoding: chunked\r\n";
-    for (lines, body) in [
-        ("Content-Length: 1\r\n", "0"),
-        (chunked, "1\r\n0\r\n0\r\n\r\n"),
-    ] {
-        let refused = server.request("MKCOL", "/with-body", lines, body.as_bytes());
-        refused.says(415, "MKCOL takes none");
-    }
-    assert!(!is_there(&server, "with-body"));
-    let made = server.request("MKCOL", "/empty-body", chunked, b"0\r\n\r\n");
-    assert_eq!(made.status, 201);
-    assert_eq!(server.put("a/b/c", "v").status, 409);
-    server.store("a/b/c/d/k", "v");
-    assert!(
-        server
-            .request("OPTIONS", "/a", "", b"")
-            .must("allow")
-            .contains("MKCOL")
+    server.talk(
+        "
+        MKCOL /a/b/ ; 409
+        MKCOL /a/ ; 201
+        MKCOL /a ; 405 ; ; a folder has this name ; allow: GET, HEAD, PUT, DELETE, MOVE, COPY, OPTIONS
+        MKCOL /a/ ; 405
+        MKCOL /a/b ; 201
+        MKCOL /a/b%2Fc/ ; 201
+        MKCOL /value ; 405
+        MKCOL /value/ ; 405
+        MKCOL /value/below/ ; 409 ; ; \"value\" is a value, so nothing lies below it
+        MKCOL /of-put/ ; 405
+        MKCOL / ; 405
+        MKCOL // ; 400
+        MKCOL /a// ; 400
+        MKCOL /../ ; 400
+        MKCOL /.data-server/x ; 400
+        MKCOL /-/x ; 404
+        MKCOL /- ; 404
+        MKCOL /a%zz ; 400
+        MKCOL /x/y ; 409 ; ; there is no folder \"x\": make it first
+        MKCOL /with-body 0 ; 415 ; Content-Length: 1 ; MKCOL takes none
+        holds a/b/c of-put/k value
+        PUT /a/b/c v ; 409
+        PUT /a/b/c/d/k v ; 200
+        OPTIONS /a ; 204 ; ; ; allow: GET, HEAD, PUT, DELETE, MOVE, COPY, MKCOL, OPTIONS",
     );
+    let chunked = "Transfer-Encoding: chunked\r\n";
+    for (body, status) in [("1\r\n0\r\n0\r\n\r\n", 415), ("0\r\n\r\n", 201)] {
+        let got = server.request("MKCOL", "/chunked", chunked, body.as_bytes());
+        assert_eq!(got.status, status, "{body}");
+        assert_eq!(is_there(&server, "chunked"), status == 201);
+    }
 }
 
 #[test]
 fn a_precondition_that_asks_for_a_version_is_refused() {
     let server = needed!(TestServer::of_directory("folders of the directory", &[]));
-    for lines in ["If-Match: \"x\"", "If-Match: *", "If-None-Match: \"x\""] {
-        let refused = server.request("MKCOL", "/a", &format!("{lines}\r\n"), b"");
-        refused.says(400, "takes no precondition");
-    }
-    assert!(!is_there(&server, "a"));
-    let made = |folder: &str, lines: &str| server.request("MKCOL", folder, lines, b"").status;
-    assert_eq!(made("/a", "If-None-Match: *\r\n"), 201);
-    let past = "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
-    assert_eq!(made("/b", past), 201);
+    server.talk(
+        "
+        MKCOL /a ; 400 ; If-Match: \"x\" ; takes no precondition
+        MKCOL /a ; 400 ; If-Match: * ; takes no precondition
+        MKCOL /a ; 400 ; If-None-Match: \"x\" ; takes no precondition
+        MKCOL /a ; 201 ; If-None-Match: *
+        MKCOL /b ; 201 ; If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT",
+    );
 }
 
 #[test]
 fn a_folder_is_as_deep_as_keys_below_it_may_be() {
     directory_only!("folders of the directory");
-    let server = TestServer::start(&["--max-key-depth", "3"]);
-    let found = [
-        make(&server, "a"),
-        make(&server, "a/b"),
-        make(&server, "a/b/c"),
-    ];
-    assert_eq!(found, [201, 201, 400]);
-    server.store("a/b/k", "v");
+    let rows = "MKCOL /a ; 201\nMKCOL /a/b ; 201\nMKCOL /a/b/c ; 400\nPUT /a/b/k v ; 200";
+    TestServer::start(&["--max-key-depth", "3"]).talk(rows);
 }
 
 #[test]
 fn with_compat_there_are_no_folders() {
     directory_only!("the mode of the C server");
-    let server = TestServer::start(&["--compat"]);
-    assert_eq!(make(&server, "b"), 404);
-    fs::create_dir(server.dir.file("b")).expect("a folder");
-    assert_eq!(super::remove(&server, "b/").status, 404);
-    assert!(is_there(&server, "b"));
+    let rows = "MKCOL /b ; 404\nmkdir b\nDELETE /b/ ; 404 ; Depth: infinity\nholds b";
+    TestServer::start(&["--compat"]).talk(rows);
 }
 
 #[test]
 fn no_folder_is_made_where_no_value_may_be_stored() {
     directory_only!("free space");
-    let server = TestServer::start(&["--min-free", "1000TB"]);
-    fs::create_dir(server.dir.file("there")).expect("a folder");
-    let refused = server.request("MKCOL", "/a", "", b"");
-    refused.says(507, "no more than --min-free is left for values");
-    assert_eq!(make(&server, "there"), 405);
-    server.dir.assert_holds(&["there"]);
+    TestServer::start(&["--min-free", "1000TB"]).talk(
+        "
+        mkdir there
+        MKCOL /a ; 507 ; ; no more than --min-free is left for values
+        MKCOL /there ; 405
+        holds there",
+    );
 }
 
 /// Beside a PUT and a DELETE of the same name, which each have an answer as if they came one after the other.

@@ -1,4 +1,4 @@
-//! A folder that is a file system of its own, or has one below it: what cannot be done is refused and says why, and
+//! A folder that is a mount, of a file system of its own or of the same one, or has one below it: what cannot be done is refused and says why, and
 //! nothing is lost.
 
 use super::{make, remove, report};
@@ -7,14 +7,21 @@ use crate::support::prelude::*;
 /// By the journal, and without an index too.
 const WAYS: [&[&str]; 3] = [&[], &["--durability", "disk"], &["--listing-index", "0"]];
 
-/// A server with values, and a small file system at `a/m`.
-fn started(args: &[&str]) -> Option<(TestServer, Mounted)> {
+/// What is mounted: a file system, or a folder beside the directory.
+const KINDS: [bool; 2] = [false, true];
+
+/// A server with values, and a mount at `a/m`.
+fn started(args: &[&str], is_same: bool) -> Option<(TestServer, Mounted)> {
     let dir = DataDir::temporary();
     for key in ["a/1", "a/m/below", "a/z/3", "b/2"] {
         dir.place(key, key);
     }
+    let beside = dir.outside("beside");
+    fs::create_dir(&beside).expect("a folder");
     let tmpfs = words("mount -t tmpfs -o size=1m tmpfs");
-    let mounted = Mounted::by(&tmpfs, &dir.file("a/m"));
+    let bind = ["mount", "--bind", text(&beside)];
+    let command = if is_same { &bind[..] } else { &tmpfs };
+    let mounted = Mounted::by(command, &dir.file("a/m"));
     let mounted = available("folders with mounts", mounted)?;
     dir.place("a/m/in", "in");
     Some((Launch::new(args).on(&dir).start(), mounted))
@@ -23,8 +30,8 @@ fn started(args: &[&str]) -> Option<(TestServer, Mounted)> {
 #[test]
 fn a_folder_that_is_a_mount_stays_where_it_is() {
     directory_only!("mounts");
-    for args in WAYS {
-        let (server, mounted) = needed!(started(args));
+    for (args, is_same) in WAYS.iter().flat_map(|args| KINDS.map(|is| (*args, is))) {
+        let (server, mounted) = needed!(started(args, is_same));
         let to = |method, from: &str, to: &str| {
             let lines = format!("Destination: {to}\r\n");
             server.request(method, from, &lines, b"")
@@ -52,8 +59,8 @@ fn a_folder_that_is_a_mount_stays_where_it_is() {
 #[test]
 fn a_delete_names_the_mount_that_stays() {
     directory_only!("mounts");
-    for args in WAYS {
-        let (server, mounted) = needed!(started(args));
+    for (args, is_same) in WAYS.iter().flat_map(|args| KINDS.map(|is| (*args, is))) {
+        let (server, mounted) = needed!(started(args, is_same));
         let removed = remove(&server, "a/");
         assert_eq!(removed.status, 409, "{}", removed.text());
         let (values, stayed, names) = report(&removed);

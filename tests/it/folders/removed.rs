@@ -1,76 +1,59 @@
 //! DELETE of a folder: with all that is below it, and what stays.
 
 use super::{DEEP, is_there, make, remove, report};
-use crate::support::policy::{bearer, one_who_may, revise, serve_on};
+use crate::support::policy::{bearer, one_who_may, revise, rule, serve_on};
 use crate::support::prelude::*;
 
 #[test]
 fn a_folder_goes_with_what_is_below_it_if_depth_says_so() {
     directory_only!("the real store of the tests deletes under no condition");
     let server = TestServer::start(&[]);
-    for key in ["a/1", "a/b/2", "a/b/c/3", "a-b", "ab"] {
-        server.store(key, key);
-    }
-    for lines in ["", "Depth: 0\r\n", "Depth: 1\r\n"] {
-        let refused = server.request("DELETE", "/a/", lines, b"");
-        refused.says(409, "the 3 values below it: repeat it with Depth: infinity");
-    }
-    for lines in [
-        "Depth: infinit\r\n",
-        "Depth: infinity\r\nDepth: 0\r\n",
-        "Depth: 0\r\nDepth: infinity\r\n",
-    ] {
-        let refused = server.request("DELETE", "/a/", lines, b"");
-        refused.says(400, "Depth is infinity, 0 or 1, once");
-    }
-    for lines in ["If-Match: *\r\n", "If-None-Match: \"x\"\r\n"] {
-        let refused = server.request("DELETE", "/a/", &(DEEP.to_owned() + lines), b"");
-        refused.says(400, "takes no precondition");
-    }
-    assert_eq!(server.get("a/b/c/3").status, 200);
+    server.store_each("a/1 a/b/2 a/b/c/3 a-b ab", "v");
+    server.talk(
+        "
+        DELETE /a/ ; 409 ; ; the 3 values below it: repeat it with Depth: infinity
+        DELETE /a/ ; 409 ; Depth: 0 ; the 3 values below it: repeat it with Depth: infinity
+        DELETE /a/ ; 409 ; Depth: 1 ; the 3 values below it: repeat it with Depth: infinity
+        DELETE /a/ ; 400 ; Depth: infinit ; Depth is infinity, 0 or 1, once
+        DELETE /a/ ; 400 ; Depth: infinity | Depth: 0 ; Depth is infinity, 0 or 1, once
+        DELETE /a/ ; 400 ; Depth: 0 | Depth: infinity ; Depth is infinity, 0 or 1, once
+        DELETE /a/ ; 400 ; Depth: infinity | If-Match: * ; takes no precondition
+        DELETE /a/ ; 400 ; Depth: infinity | If-None-Match: \"x\" ; takes no precondition
+        holds a/1 a/b/2 a/b/c/3 a-b ab",
+    );
     let removed = remove(&server, "a/");
     assert_eq!((removed.status, report(&removed)), (200, (3, 0, vec![])));
-    server.dir.assert_holds(&["a-b", "ab"]);
-    for lines in ["", DEEP] {
-        let refused = server.request("DELETE", "/a%2F", lines, b"");
-        refused.says(404, "there is no folder of this name");
-    }
-    for (target, status) in [
-        ("/", 404),
-        ("//", 400),
-        ("/-/", 404),
-        ("/.data-server/", 400),
-    ] {
-        let found = server.request("DELETE", target, DEEP, b"").status;
-        assert_eq!(found, status, "{target}");
-    }
-    let root = server.request("DELETE", "/", DEEP, b"");
-    root.says(404, "the root is not removed");
-    // Without the slash it is a key.
-    let key = server.request("DELETE", "/a", "", b"");
-    key.says(404, "the path of a folder ends with '/'");
-    assert_eq!(server.request("DELETE", "/a-b", DEEP, b"").status, 200);
+    server.talk(
+        "
+        holds a-b ab
+        DELETE /a%2F ; 404 ; ; there is no folder of this name
+        DELETE /a%2F ; 404 ; Depth: infinity ; there is no folder of this name
+        DELETE / ; 404 ; Depth: infinity ; the root is not removed
+        DELETE // ; 400 ; Depth: infinity
+        DELETE /-/ ; 404 ; Depth: infinity
+        DELETE /.data-server/ ; 400 ; Depth: infinity
+        DELETE /a ; 404 ; ; the path of a folder ends with '/'
+        DELETE /a-b ; 200 ; Depth: infinity",
+    );
 }
 
 /// It would be ignored, and more would go than was asked.
 #[test]
 fn a_change_of_a_folder_with_a_query_is_refused() {
     let server = TestServer::start(&[]);
-    for key in ["a/1", "a/2"] {
-        server.store(key, key);
-    }
-    let lines = format!("{DEEP}Destination: /b/\r\n");
-    for query in ["prefix=1", "archive=tar&files=1", "files=1", "1"] {
-        for method in ["DELETE", "MOVE", "COPY", "MKCOL"] {
-            let target = format!("/a/?{query}");
-            let refused = server.request(method, &target, &lines, b"");
-            refused.says(400, "copied and removed whole");
-        }
-    }
-    server.dir.assert_holds(&["a/1", "a/2"]);
-    // An empty one is none.
-    let made = server.request("COPY", "/a/?", &lines, b"");
-    assert_eq!(made.status, 200);
+    server.store_each("a/1 a/2", "v");
+    server.talk(
+        "
+        MOVE,COPY /a/?prefix=1 /b/ ; 400 ; ; copied and removed whole
+        MOVE,COPY /a/?archive=tar&files=1 /b/ ; 400 ; ; copied and removed whole
+        MOVE,COPY /a/?files=1 /b/ ; 400 ; ; copied and removed whole
+        MOVE,COPY /a/?1 /b/ ; 400 ; ; copied and removed whole
+        DELETE,MKCOL /a/?prefix=1 ; 400 ; Depth: infinity ; copied and removed whole
+        DELETE,MKCOL /a/?archive=tar&files=1 ; 400 ; Depth: infinity ; copied and removed whole
+        DELETE,MKCOL /a/?files=1 ; 400 ; Depth: infinity ; copied and removed whole
+        DELETE,MKCOL /a/?1 ; 400 ; Depth: infinity ; copied and removed whole
+        COPY /a/? /b/ ; 200",
+    );
 }
 
 #[test]
@@ -462,34 +445,27 @@ fn a_folder_that_is_named_without_its_slash_is_not_said_to_be_gone() {
     directory_only!("folders without values");
     let dir = DataDir::temporary();
     dir.place("team/a", "v");
-    let anyone = |prefix: &str, may: &str| {
-        format!("[[rule]]\nwho = [\"anonymous\"]\nprefix = \"{prefix}\"\nmay = [{may}]\n")
-    };
-    let all = "\"read\", \"write\", \"delete\"";
-    let listing = dir.write_private("listing.toml", &anyone("", &format!("\"list\", {all}")));
-    let blind = dir.write_private("blind.toml", &anyone("", all));
-    for (args, status) in [
-        (&[][..], 409),
-        (&["--access", &listing], 409),
-        // Whoever may list nothing is not told what is there.
-        (&["--access", &blind], 404),
+    let all = ["read", "write", "delete"];
+    let blind = rule("anonymous", "", &all);
+    let listing = blind.clone() + &rule("anonymous", "", &["list"]);
+    // Whoever may list nothing is not told what is there.
+    for (rules, status) in [
+        (None, "409"),
+        (Some(&listing), "409"),
+        (Some(&blind), "404"),
     ] {
-        let server = Launch::new(args).on(&dir).start();
-        for (method, lines) in [
-            ("DELETE", ""),
-            ("DELETE", "If-Match: *\r\n"),
-            ("DELETE", "Depth: infinity\r\n"),
-            ("MOVE", "Destination: /new\r\n"),
-            ("COPY", "Destination: /new\r\n"),
-        ] {
-            let got = server.request(method, "/team", lines, b"");
-            let found = got.status;
-            assert_eq!(found, status, "{method} {lines} {args:?}: {}", got.text());
-            let absent = server.request(method, "/none", lines, b"");
-            assert_eq!(absent.status, 404, "{method} {lines} {args:?}");
-        }
-        dir.assert_holds(&["team/a"]);
+        let server = match rules {
+            Some(rules) => serve_on(&dir, rules, &[]),
+            None => Launch::new(&[]).on(&dir).start(),
+        };
+        let rows = "
+            DELETE /NAME ; STATUS
+            DELETE /NAME ; STATUS ; If-Match: *
+            DELETE /NAME ; STATUS ; Depth: infinity
+            MOVE,COPY /NAME /new ; STATUS";
+        server.talk(&rows.replace("NAME", "team").replace("STATUS", status));
+        server.talk(&rows.replace("NAME", "none").replace("STATUS", "404"));
     }
     let server = Launch::new(&["--compat"]).on(&dir).start();
-    assert_eq!(server.ask("DELETE", "team").status, 404);
+    server.talk("DELETE /team ; 404\nholds team/a");
 }

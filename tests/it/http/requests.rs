@@ -4,8 +4,6 @@
 
 use crate::support::prelude::*;
 
-const HTML: &str = "Accept: text/html,*/*;q=0.8\r\n";
-
 /// Posts a form with one file `f`, whose part has these lines too, in a request with these.
 fn post(server: &TestServer, lines: &str, part: &str, data: &str) -> Response {
     let form = format!(
@@ -94,22 +92,18 @@ fn a_compressed_picture_and_a_value_that_is_not_to_be_transformed_are_not_compre
 
 #[test]
 fn refusals_name_the_right_way() {
-    let server = TestServer::start(&[]);
-    for (method, target, status, says) in [
-        ("POST", "/", 405, "a form with files by POST to /-/upload"),
-        ("DELETE", "/art/", 404, "no folder of this name"),
-        ("DELETE", "/art%2F", 404, "no folder of this name"),
-        ("PUT", "/art/", 400, "name a key in it"),
-        ("PUT", "/a//b", 400, "a key has no empty segment: no '//'"),
-        ("GET", "/?limt=5", 400, "no parameter \"limt\""),
-        ("HEAD", "/art/?fromat=json", 400, ""),
-        ("GET", "/-/watch?prefx=a", 400, "prefix and since"),
-    ] {
-        server.request(method, target, "", b"").says(status, says);
-    }
-    // The address of a page that a chat has added to.
-    assert_eq!(server.request("GET", "/?fbclid=x", HTML, b"").status, 200);
-    // Of values other queries are ignored.
-    server.store("k", "v");
-    assert_eq!(server.get("k?limt=5").body, b"v");
+    TestServer::start(&[]).talk(
+        "
+        POST / ; 405 ; ; a form with files by POST to /-/upload
+        DELETE /art/ ; 404 ; ; no folder of this name
+        DELETE /art%2F ; 404 ; ; no folder of this name
+        PUT /art/ ; 400 ; ; name a key in it
+        PUT /a//b ; 400 ; ; a key has no empty segment: no '//'
+        GET /?limt=5 ; 400 ; ; no parameter \"limt\"
+        HEAD /art/?fromat=json ; 400
+        GET /-/watch?prefx=a ; 400 ; ; prefix and since
+        GET /?fbclid=x ; 200 ; Accept: text/html,*/*;q=0.8
+        PUT /k v ; 200
+        GET /k?limt=5 ; 200 ; ; =v",
+    );
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-use super::{etag, send};
+use super::send;
 use crate::support::prelude::*;
 
 const METHODS: [&str; 2] = ["MOVE", "COPY"];
@@ -11,12 +11,10 @@ const METHODS: [&str; 2] = ["MOVE", "COPY"];
 #[test]
 fn a_destination_is_a_path_or_an_address_of_this_server() {
     directory_only!("moves");
-    let server = Launch::new(&words(
-        "--allowed-host t --allowed-host other.example --trusted-proxy 127.0.0.1",
-    ))
-    .start();
-    let mut raw = server.connect();
+    let args = "--allowed-host t --allowed-host other.example --trusted-proxy 127.0.0.1";
+    let server = TestServer::start(&words(args));
     server.dir.place("b", "v");
+    let host = "X-Forwarded-Host: outside.example";
     for (to, status) in [
         ("/a", 204),
         ("/%61", 204),
@@ -51,27 +49,22 @@ fn a_destination_is_a_path_or_an_address_of_this_server() {
         ("/in/", 400),
         ("http://t/in/", 400),
     ] {
-        server.dir.place("a", "old");
-        let lines = "X-Forwarded-Host: outside.example\r\n";
-        let answer = send(&mut raw, "COPY", "/b", to, lines);
-        assert_eq!(answer.status, status, "{to:?} {answer:?}");
-        let copied = server.dir.read("a") == b"v";
-        assert_eq!(copied, status == 204, "{to:?}");
-        if answer.closes() {
-            raw = server.connect();
-        }
+        let is_made = if status == 204 { "=v" } else { "=old" };
+        server.talk(&format!(
+            "place a old\nCOPY /b {to} ; {status} ; {host}\nGET /a ; 200 ; ; {is_made}"
+        ));
     }
+    server.talk(
+        "
+        MOVE,COPY /b /a ; 400 ; Destination: /c ; percent-encoded, without query and fragment
+        MOVE,COPY /gone /c ; 404 ; ; the path of a folder ends with '/'
+        MOVE,COPY / /c ; 400 ; ; a folder is moved and copied to a folder
+        MOVE,COPY /in/ /c ; 400 ; ; a folder is moved and copied to a folder
+        MOVE,COPY /in%2F /c ; 400 ; ; a folder is moved and copied to a folder",
+    );
     for method in METHODS {
-        let without = ask(&mut raw, method, "/b", "", b"");
+        let without = server.request(method, "/b", "", b"");
         without.says(400, "need one Destination");
-        let two = send(&mut raw, method, "/b", "/a", "Destination: /c\r\n");
-        two.says(400, "percent-encoded, without query and fragment");
-        let gone = send(&mut raw, method, "/gone", "/c", "");
-        gone.says(404, "the path of a folder ends with '/'");
-        for folder in ["/", "/in/", "/in%2F"] {
-            let refused = send(&mut raw, method, folder, "/c", "");
-            refused.says(400, "a folder is moved and copied to a folder");
-        }
     }
 }
 
@@ -152,43 +145,31 @@ fn overwrite_and_preconditions_of_both_ends_are_kept() {
     directory_only!("moves");
     for args in [&[][..], &["--durability", "disk"]] {
         let server = Launch::new(args).start();
-        let mut raw = server.connect();
         for method in METHODS {
-            raw.put("a", "source");
-            raw.put("b", "destination");
-            let (a, b) = (etag(&server, "a"), etag(&server, "b"));
-            let past = "Sun, 06 Nov 1994 08:49:37 GMT";
-            for lines in [
-                "Overwrite: F\r\n".to_owned(),
-                format!("Overwrite: F\r\nDestination-If-Match: {b}\r\n"),
-                format!("If-Match: {b}\r\n"),
-                format!("If-None-Match: {a}\r\n"),
-                "If-None-Match: *\r\n".to_owned(),
-                format!("If-Unmodified-Since: {past}\r\n"),
-                format!("Destination-If-Match: {a}\r\n"),
-                format!("Destination-If-None-Match: {b}\r\n"),
-                "Destination-If-None-Match: *\r\n".to_owned(),
-                "Destination-If-None-Match: b\r\n".to_owned(),
-            ] {
-                let refused = send(&mut raw, method, "/a", "/b", &lines);
-                assert_eq!(refused.status, 412, "{method} {lines}");
-                assert_eq!(server.dir.read("b"), b"destination");
-            }
-            let absent = send(&mut raw, method, "/a", "/c", "Destination-If-Match: *\r\n");
-            assert_eq!(absent.status, 412);
-            for overwrite in ["t", "0", "T, F", ""] {
-                let line = format!("Overwrite: {overwrite}\r\n");
-                assert_eq!(send(&mut raw, method, "/a", "/b", &line).status, 400);
-            }
-            let lines = format!(
-                "If-Match: {a}\r\nDestination-If-Match: {b}\r\nOverwrite: T\r\nDepth: infinity\r\n"
-            );
-            let found = send(&mut raw, method, "/a", "/b", &lines).status;
-            assert_eq!(found, 204, "{method}");
-            raw.put("a", "again");
-            let create = "Overwrite: F\r\nDestination-If-None-Match: *\r\n";
-            assert_eq!(send(&mut raw, method, "/a", "/new", create).status, 201);
-            assert_eq!(ask(&mut raw, "DELETE", "/new", "", b"").status, 200);
+            let rows = "
+                place a source
+                place b destination
+                METHOD /a /b ; 412 ; Overwrite: F
+                METHOD /a /b ; 412 ; Overwrite: F | Destination-If-Match: @b
+                METHOD /a /b ; 412 ; If-Match: @b
+                METHOD /a /b ; 412 ; If-None-Match: @a
+                METHOD /a /b ; 412 ; If-None-Match: *
+                METHOD /a /b ; 412 ; If-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT
+                METHOD /a /b ; 412 ; Destination-If-Match: @a
+                METHOD /a /b ; 412 ; Destination-If-None-Match: @b
+                METHOD /a /b ; 412 ; Destination-If-None-Match: *
+                METHOD /a /b ; 412 ; Destination-If-None-Match: b
+                METHOD /a /c ; 412 ; Destination-If-Match: *
+                METHOD /a /b ; 400 ; Overwrite: t
+                METHOD /a /b ; 400 ; Overwrite: 0
+                METHOD /a /b ; 400 ; Overwrite: T, F
+                METHOD /a /b ; 400 ; Overwrite:
+                GET /b ; 200 ; ; =destination
+                METHOD /a /b ; 204 ; If-Match: @a | Destination-If-Match: @b | Overwrite: T | Depth: infinity
+                PUT /a again ; 200
+                METHOD /a /new ; 201 ; Overwrite: F | Destination-If-None-Match: *
+                DELETE /new ; 200";
+            server.talk(&rows.replace("METHOD", method));
         }
     }
 }
@@ -368,38 +349,26 @@ fn any_destination_is_a_key_or_refused() {
 #[test]
 fn what_would_be_dropped_and_change_what_is_done_is_refused() {
     directory_only!("moves");
-    let server = TestServer::start(&[]);
-    let mut raw = server.connect();
-    raw.put("a", "v");
-    let date = "Sun, 06 Nov 1994 08:49:37 GMT";
-    for method in METHODS {
-        for line in [
-            "X-Delete-After: 60".to_owned(),
-            "X-Delete-At: 32503680000".to_owned(),
-            format!("Destination-If-Unmodified-Since: {date}"),
-            format!("Destination-If-Modified-Since: {date}"),
-        ] {
-            let refused = send(&mut raw, method, "/a", "/b", &format!("{line}\r\n"));
-            let name = line.split(':').next().expect("a name").to_lowercase();
-            refused.says(400, &format!("take no {name}"));
-        }
-    }
-    server.dir.assert_holds(&["a"]);
+    TestServer::start(&[]).talk(
+        "
+        PUT /a v ; 200
+        MOVE,COPY /a /b ; 400 ; X-Delete-After: 60 ; take no x-delete-after
+        MOVE,COPY /a /b ; 400 ; X-Delete-At: 32503680000 ; take no x-delete-at
+        MOVE,COPY /a /b ; 400 ; Destination-If-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT ; take no destination-if-unmodified-since
+        MOVE,COPY /a /b ; 400 ; Destination-If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT ; take no destination-if-modified-since",
+    );
 }
 
 /// As of a PUT, whose conditions are decided before its body is read.
 #[test]
 fn nothing_is_copied_over_what_may_not_be_replaced() {
     directory_only!("free space");
-    let server = TestServer::start(&["--min-free", "1000TB"]);
-    server.dir.place("a", pattern(1, 200_000));
-    server.dir.place("b", "v");
-    let mut raw = server.connect();
-    assert_eq!(send(&mut raw, "COPY", "/a", "/b", "").status, 507);
-    let kept = send(&mut raw, "COPY", "/a", "/b", "Overwrite: F\r\n");
-    kept.says(
-        412,
-        "the destination has a value, which is not to be replaced",
+    TestServer::start(&["--min-free", "1000TB"]).talk(
+        "
+        place a {v200000}
+        place b v
+        COPY /a /b ; 507
+        COPY /a /b ; 412 ; Overwrite: F ; the destination has a value, which is not to be replaced",
     );
 }
 

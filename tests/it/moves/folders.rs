@@ -62,18 +62,19 @@ fn a_folder_moves_with_all_that_is_below_it() {
 #[test]
 fn a_folder_that_a_put_made_goes_with_its_last_value_under_its_new_name_too() {
     directory_only!("moves of folders");
-    let server = TestServer::start(&[]);
-    assert_eq!(server.ask("MKCOL", "stays").status, 201);
-    server.store_each("stays/k goes/k", "v");
-    assert_eq!(shift(&server, "/stays/", "/a/", "").status, 201);
-    assert_eq!(shift(&server, "/goes/", "/b/", "").status, 201);
-    for key in ["a/k", "b/k"] {
-        assert_eq!(server.ask("DELETE", key).status, 200);
-    }
-    server.dir.assert_holds(&["a"]);
-    // Also without a value.
-    assert_eq!(shift(&server, "/a/", "/c/", "").status, 201);
-    server.dir.assert_holds(&["c"]);
+    TestServer::start(&[]).talk(
+        "
+        MKCOL /stays ; 201
+        PUT /stays/k v ; 200
+        PUT /goes/k v ; 200
+        MOVE /stays/ /a/ ; 201
+        MOVE /goes/ /b/ ; 201
+        DELETE /a/k ; 200
+        DELETE /b/k ; 200
+        holds a
+        MOVE /a/ /c/ ; 201
+        holds c",
+    );
 }
 
 #[test]
@@ -81,159 +82,120 @@ fn nothing_is_replaced_or_merged() {
     directory_only!("moves of folders");
     for args in MODES {
         let server = Launch::new(args).start();
-        for key in ["a/k", "full/k", "value"] {
-            server.store(key, key);
-        }
-        assert_eq!(server.ask("MKCOL", "empty").status, 201);
-        symlink("nowhere", server.dir.file("link")).expect("a link");
-        let all = ["a/k", "empty", "full/k", "link", "value"];
+        server.store_each("a/k full/k value", "v");
+        server.talk("mkdir empty\nlink link nowhere");
         for (to, what) in [
             ("/full/", "a folder has"),
             ("/empty/", "a folder has"),
             ("/value/", "a value has"),
             ("/link/", "a link or device has"),
         ] {
-            shift(&server, "/a/", to, "").says(409, what);
-            shift(&server, "/a/", to, "Overwrite: T\r\n").says(409, what);
-            shift(&server, "/a/", to, "Overwrite: F\r\n").says(412, what);
+            let rows = "
+                MOVE /a/ TO ; 409 ; ; WHAT
+                MOVE /a/ TO ; 409 ; Overwrite: T ; WHAT
+                MOVE /a/ TO ; 412 ; Overwrite: F ; WHAT";
+            server.talk(&rows.replace("TO", to).replace("WHAT", what));
         }
-        shift(&server, "/a/", "/value/b/c/", "").says(409, "\"value\" is a value");
-        for from in ["/none/", "/none/at/all/", "/value/", "/value/b/", "/link/"] {
-            shift(&server, from, "/new/deep/", "").says(404, "no folder of this name");
-        }
-        server.dir.assert_holds(&all);
+        server.talk(
+            "
+            MOVE /a/ /value/b/c/ ; 409 ; ; \"value\" is a value
+            MOVE /none/ /new/deep/ ; 404 ; ; no folder of this name
+            MOVE /none/at/all/ /new/deep/ ; 404 ; ; no folder of this name
+            MOVE /value/ /new/deep/ ; 404 ; ; no folder of this name
+            MOVE /value/b/ /new/deep/ ; 404 ; ; no folder of this name
+            MOVE /link/ /new/deep/ ; 404 ; ; no folder of this name
+            holds a/k empty full/k link value",
+        );
     }
 }
 
 #[test]
 fn what_cannot_be_meant_is_refused() {
     directory_only!("moves of folders");
-    let dir = DataDir::temporary();
     let server = TestServer::start(&[]);
-    for key in ["a/b/k", "k"] {
-        server.store(key, "v");
-        dir.place(key, "v");
-    }
-    for method in ["MOVE", "COPY"] {
-        let ask = |from: &str, to: &str, lines: &str| {
-            send(&mut server.connect(), method, from, to, lines)
-        };
-        for (from, to) in [
-            ("/a/", "/a/"),
-            ("/a/", "/a/x/"),
-            ("/a/", "/%61/b/"),
-            ("/a/b/", "/a/"),
-        ] {
-            ask(from, to, "").says(403, "one of the two folders");
-        }
-        for (from, to) in [
-            ("/a/", "/b"),
-            ("/k", "/b/"),
-            ("/a/", "/"),
-            ("/", "/b/"),
-            ("/k", "/"),
-        ] {
-            ask(from, to, "").says(400, "a folder is moved and copied to a folder");
-        }
-        for depth in ["0", "1"] {
-            ask("/a/", "/b/", &format!("Depth: {depth}\r\n")).says(400, "Depth is infinity");
-        }
-        ask("/a/", "/b/", "Depth: deep\r\n").says(400, "Depth is infinity, 0 or 1, once");
-        for field in [
-            "If-Match: *",
-            "If-None-Match: \"x\"",
-            "Destination-If-Match: *",
-        ] {
-            ask("/a/", "/b/", &format!("{field}\r\n")).says(400, "takes no precondition");
-        }
-        ask("/a/", "/b/", "X-Delete-After: 60\r\n").says(400, "take no x-delete-after");
-        ask("/a/", "/b/", "Overwrite: f\r\n").says(400, "Overwrite is T or F");
-        ask("/a/", "/b/", "If: (<urn:x>)\r\n").says(501, "locks");
-        ask("/a/", "http://elsewhere.example/b/", "").says(502, "of this server");
-        ask("/a/", "/-/", "").says(400, "Destination");
-        ask("/a/", "/.data-server/", "").says(400, "the server's own");
-        for (option, status) in [("--read-only", 403), ("--compat", 404)] {
-            let other = Launch::new(&[option]).on(&dir).start();
-            let refused = send(&mut other.connect(), method, "/a/", "/b/", "");
-            assert_eq!(refused.status, status, "{method} {option}");
-        }
-    }
-    server.dir.assert_holds(&["a/b/k", "k"]);
+    server.store_each("a/b/k k", "v");
+    server.talk(
+        "
+        MOVE,COPY /a/ /a/ ; 403 ; ; one of the two folders
+        MOVE,COPY /a/ /a/x/ ; 403 ; ; one of the two folders
+        MOVE,COPY /a/ /%61/b/ ; 403 ; ; one of the two folders
+        MOVE,COPY /a/b/ /a/ ; 403 ; ; one of the two folders
+        MOVE,COPY /a/ /b ; 400 ; ; a folder is moved and copied to a folder
+        MOVE,COPY /k /b/ ; 400 ; ; a folder is moved and copied to a folder
+        MOVE,COPY /a/ / ; 400 ; ; a folder is moved and copied to a folder
+        MOVE,COPY / /b/ ; 400 ; ; a folder is moved and copied to a folder
+        MOVE,COPY /k / ; 400 ; ; a folder is moved and copied to a folder
+        MOVE,COPY /a/ /b/ ; 400 ; Depth: 0 ; Depth is infinity
+        MOVE,COPY /a/ /b/ ; 400 ; Depth: 1 ; Depth is infinity
+        MOVE,COPY /a/ /b/ ; 400 ; Depth: deep ; Depth is infinity, 0 or 1, once
+        MOVE,COPY /a/ /b/ ; 400 ; If-Match: * ; takes no precondition
+        MOVE,COPY /a/ /b/ ; 400 ; If-None-Match: \"x\" ; takes no precondition
+        MOVE,COPY /a/ /b/ ; 400 ; Destination-If-Match: * ; takes no precondition
+        MOVE,COPY /a/ /b/ ; 400 ; X-Delete-After: 60 ; take no x-delete-after
+        MOVE,COPY /a/ /b/ ; 400 ; Overwrite: f ; Overwrite is T or F
+        MOVE,COPY /a/ /b/ ; 501 ; If: (<urn:x>) ; locks
+        MOVE,COPY /a/ http://elsewhere.example/b/ ; 502 ; ; of this server
+        MOVE,COPY /a/ /-/ ; 400 ; ; Destination
+        MOVE,COPY /a/ /.data-server/ ; 400 ; ; the server's own
+        holds a/b/k k",
+    );
+    TestServer::start(&["--read-only"]).talk("place a/k v\nMOVE,COPY /a/ /b/ ; 403");
+    TestServer::start(&["--compat"]).talk("place a/k v\nMOVE,COPY /a/ /b/ ; 404");
+}
+
+#[test]
+fn of_two_folders_the_name_that_is_wrong_is_told() {
+    TestServer::start(&[]).talk(
+        "
+        PUT /a/k v ; 200
+        MOVE,COPY /{n300}/ /g/ ; 414 ; ; 255 bytes
+        MOVE,COPY /a/ /{n300}/ ; 414 ; ; 255 bytes
+        MOVE,COPY /a/ /b// ; 400 ; ; empty
+        MOVE,COPY /-/x /g ; 404 ; ; nothing has this path
+        MOVE,COPY /-/x/ /g/ ; 404 ; ; nothing has this path
+        MOVE,COPY /a/k /-/x ; 400 ; ; Destination",
+    );
 }
 
 #[test]
 fn no_key_gets_too_long_or_too_deep() {
     directory_only!("moves of folders");
-    let server = TestServer::start(&["--max-key-depth", "6"]);
-    let longest = format!(
-        "a/{}",
-        [
-            "k".repeat(250),
-            "k".repeat(250),
-            "k".repeat(250),
-            "k".repeat(200)
-        ]
-        .join("/")
+    TestServer::start(&["--max-key-depth", "6"]).talk(
+        "
+        PUT /a/{k250}/{k250}/{k250}/{k200} v ; 200
+        PUT /b/1/2/3/4/5 v ; 200
+        MOVE,COPY /a/ /{x71}/ ; 414 ; ; at most 1024 bytes
+        MOVE,COPY /b/ /c/d/ ; 400 ; ; more segments than
+        holds a/{k250}/{k250}/{k250}/{k200} b/1/2/3/4/5
+        MOVE /a/ /{x70}/ ; 201
+        GET /{x70}/{k250}/{k250}/{k250}/{k200} ; 200 ; ; =v
+        MOVE /{x70}/ /a/ ; 201
+        MOVE /b/1/2/ /c/d/e/f/ ; 400
+        MOVE /b/1/2/ /c/d/ ; 201
+        GET /c/d/3/4/5 ; 200 ; ; =v",
     );
-    server.store(&longest, "v");
-    server.store("b/1/2/3/4/5", "v");
-    let up_to = 1024 - (longest.len() - 1);
-    let longer = "x".repeat(up_to + 1);
-    for method in ["MOVE", "COPY"] {
-        let ask = |from: &str, to: &str| send(&mut server.connect(), method, from, to, "");
-        ask("/a/", &format!("/{longer}/")).says(414, "at most 1024 bytes");
-        ask("/b/", "/c/d/").says(400, "more segments than");
-    }
-    server.dir.assert_holds(&[&longest, "b/1/2/3/4/5"]);
-    let fits = "x".repeat(up_to);
-    assert_eq!(shift(&server, "/a/", &format!("/{fits}/"), "").status, 201);
-    let moved = format!("{fits}{}", &longest[1..]);
-    assert_eq!(server.get(&moved).body, b"v");
-    assert_eq!(shift(&server, &format!("/{fits}/"), "/a/", "").status, 201);
-    assert_eq!(shift(&server, "/b/1/2/", "/c/d/e/f/", "").status, 400);
-    assert_eq!(shift(&server, "/b/1/2/", "/c/d/", "").status, 201);
-    assert_eq!(server.get("c/d/3/4/5").body, b"v");
 }
 
 /// What MKCOL refuses no move makes: below each folder there may be a key.
 #[test]
 fn no_folder_without_a_value_gets_too_long_or_too_deep() {
     directory_only!("moves of folders");
-    let server = TestServer::start(&["--max-key-depth", "6"]);
-    let made = |folder: &str| assert_eq!(server.ask("MKCOL", folder).status, 201, "{folder}");
-    made("e");
-    shift(&server, "/e/", "/1/2/3/4/5/e/", "").says(400, "more segments than");
-    assert_eq!(shift(&server, "/e/", "/1/2/3/4/e/", "").status, 201);
-    shift(&server, "/1/", "/0/1/", "").says(400, "more segments than");
-    assert!(server.dir.file("1/2/3/4/e").is_dir());
-    let mut long = "a".to_owned();
-    made(&long);
-    for length in [250, 250, 250, 200] {
-        long = format!("{long}/{}", "k".repeat(length));
-        made(&long);
-    }
-    let fits = "x".repeat(1024 - (long.len() + 1));
-    let longer = format!("/{fits}x/");
-    shift(&server, "/a/", &longer, "").says(414, "at most 1024 bytes");
-    assert_eq!(shift(&server, "/a/", &format!("/{fits}/"), "").status, 201);
-    server.store(&format!("{fits}{}/k", &long[1..]), "of the longest key");
-}
-
-#[test]
-fn of_two_folders_the_name_that_is_wrong_is_told() {
-    let server = TestServer::start(&[]);
-    server.store("a/k", "v");
-    let long = format!("/{}/", "n".repeat(300));
-    for method in ["MOVE", "COPY"] {
-        let ask = |from: &str, to: &str| send(&mut server.connect(), method, from, to, "");
-        ask(&long, "/g/").says(414, "255 bytes");
-        ask("/a/", &long).says(414, "255 bytes");
-        ask("/a/", "/b//").says(400, "empty");
-        ask("/-/x", "/g").says(404, "nothing has this path");
-        ask("/-/x/", "/g/").says(404, "nothing has this path");
-        ask("/a/k", "/-/x").says(400, "Destination");
-    }
-    server.dir.assert_holds(&["a/k"]);
+    TestServer::start(&["--max-key-depth", "6"]).talk(
+        "
+        MKCOL /e ; 201
+        MOVE /e/ /1/2/3/4/5/e/ ; 400 ; ; more segments than
+        MOVE /e/ /1/2/3/4/e/ ; 201
+        MOVE /1/ /0/1/ ; 400 ; ; more segments than
+        holds 1/2/3/4/e
+        MKCOL /a ; 201
+        MKCOL /a/{k250} ; 201
+        MKCOL /a/{k250}/{k250} ; 201
+        MKCOL /a/{k250}/{k250}/{k250} ; 201
+        MKCOL /a/{k250}/{k250}/{k250}/{k200} ; 201
+        MOVE /a/ /{x69}/ ; 414 ; ; at most 1024 bytes
+        MOVE /a/ /{x68}/ ; 201
+        PUT /{x68}/{k250}/{k250}/{k250}/{k200}/k v ; 200",
+    );
 }
 
 #[test]

@@ -6,7 +6,6 @@ mod change;
 mod copied;
 mod fields;
 mod folders;
-mod rights;
 
 use crate::support::prelude::*;
 

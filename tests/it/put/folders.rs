@@ -210,13 +210,27 @@ fn a_folder_that_always_vanishes_ends_in_an_answer() {
 #[test]
 fn a_folder_on_another_file_system_is_read_and_not_written() {
     directory_only!("the file system");
-    let left_out = "a file system within the directory";
-    let mount = needed!(Mount::tmpfs("size=1m", left_out));
+    let mount = needed!(Mount::tmpfs("size=1m", A_MOUNT));
     let server = TestServer::start(&[]);
-    let from = mount.dir().path().to_owned();
-    fs::create_dir_all(&from).expect("a folder there");
-    let bound = Mounted::by(&["mount", "--bind", text(&from)], &server.dir.file("a"));
-    let bound = needed!(available(left_out, bound));
+    assert_read_and_not_written(&server, mount.dir().path());
+}
+
+/// The kernel renames nothing into a mount, although the device is one.
+#[test]
+fn a_mount_of_the_same_file_system_is_read_and_not_written() {
+    directory_only!("the file system");
+    let server = TestServer::start(&[]);
+    assert_read_and_not_written(&server, &server.dir.outside("other"));
+}
+
+const A_MOUNT: &str = "a mount within the directory";
+
+/// With the folder `from` mounted as `a`.
+#[track_caller]
+fn assert_read_and_not_written(server: &TestServer, from: &Path) {
+    fs::create_dir_all(from).expect("a folder there");
+    let bound = Mounted::by(&["mount", "--bind", text(from)], &server.dir.file("a"));
+    let bound = needed!(available(A_MOUNT, bound));
     fs::write(server.dir.file("a/k"), "there").expect("a value by hand");
     let (got, put) = (server.get("a/k"), server.put("a/new", "v"));
     let (replaced, deep) = (server.put("a/k", "v"), server.put("a/b/c", "v"));
@@ -227,7 +241,8 @@ fn a_folder_on_another_file_system_is_read_and_not_written() {
     let names = server.dir.names();
     bound.end();
     assert_eq!(got.body, b"there");
-    let why = "the folder \"a\" lies on another file system, where no value can be moved to";
+    let why =
+        "the folder \"a\" lies on another file system or mount, where no value can be moved to";
     // The large ones before they are received.
     for refused in [&put, &replaced, &large, &resumable] {
         assert_refused(refused, 409, why);

@@ -25,16 +25,21 @@ pub fn table<const CELLS: usize>(text: &str) -> impl Iterator<Item = [&str; CELL
 /// Sends a request with these header lines (each ending in CRLF) and reads the whole answer, with its chunks decoded.
 #[track_caller]
 pub fn ask(raw: &mut Raw, method: &str, target: &str, lines: &str, body: &[u8]) -> Response {
-    let length = match method {
-        "PUT" if !lines.to_ascii_lowercase().contains("transfer-encoding") => {
-            format!("Content-Length: {}\r\n", body.len())
-        }
-        _ => String::new(),
+    let has_length = matches!(method, "PUT" | "PATCH") || method == "POST" && !body.is_empty();
+    let given = lines.to_ascii_lowercase();
+    let length = if has_length
+        && !given.contains("transfer-encoding")
+        && !given.contains("content-length")
+    {
+        format!("Content-Length: {}\r\n", body.len())
+    } else {
+        String::new()
     };
     let head = format!("{method} {target} HTTP/1.1\r\nHost: t\r\n{length}{lines}\r\n");
-    raw.send([head.as_bytes(), body].concat());
+    // A refusal may come before all was sent.
+    let _ = raw.offer([head.as_bytes(), body].concat());
     let mut response = raw.head();
-    if response.status == 100 {
+    while matches!(response.status, 100..=199) {
         response = raw.head();
     }
     if method == "HEAD" || matches!(response.status, 204 | 304) {

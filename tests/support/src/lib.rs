@@ -31,6 +31,7 @@ mod scale;
 mod server;
 pub mod session;
 mod stream;
+mod talk;
 mod tls;
 mod trace;
 mod wait;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{DataDir, Raw, Response};
+use super::{DataDir, Raw, Response, ask};
 
 /// An upload resource.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ impl Resumable {
     /// Sends a PUT with these header lines, and reads the final response.
     #[track_caller]
     pub fn ask_to_create(raw: &mut Raw, key: &str, lines: &str, body: &[u8]) -> Response {
-        exchange(raw, "PUT", &format!("/{key}"), lines, body)
+        ask(raw, "PUT", &format!("/{key}"), lines, body)
     }
 
     /// Appends a part that begins at `offset`, the last one if `is_last`.
@@ -68,7 +68,7 @@ impl Resumable {
         part: &[u8],
     ) -> Response {
         let lines = format!("{}{lines}", append_lines(offset, is_last));
-        exchange(raw, "PATCH", &self.path, &lines, part)
+        ask(raw, "PATCH", &self.path, &lines, part)
     }
 
     /// The head of a request that appends `len` bytes from `offset` on.
@@ -80,7 +80,7 @@ impl Resumable {
     /// Asks how much has been received.
     #[track_caller]
     pub fn state(&self, raw: &mut Raw) -> Response {
-        exchange(raw, "HEAD", &self.path, "", b"")
+        ask(raw, "HEAD", &self.path, "", b"")
     }
 
     /// How much has been received.
@@ -93,7 +93,7 @@ impl Resumable {
 
     #[track_caller]
     pub fn cancel(&self, raw: &mut Raw) -> Response {
-        exchange(raw, "DELETE", &self.path, "", b"")
+        ask(raw, "DELETE", &self.path, "", b"")
     }
 }
 
@@ -102,28 +102,4 @@ fn append_lines(offset: usize, is_last: bool) -> String {
     format!(
         "Content-Type: application/partial-upload\r\nUpload-Offset: {offset}\r\nUpload-Complete: ?{complete}\r\n"
     )
-}
-
-/// Sends a request and reads its final response.
-#[track_caller]
-fn exchange(raw: &mut Raw, method: &str, path: &str, lines: &str, body: &[u8]) -> Response {
-    let length = match method {
-        "PUT" | "PATCH" | "POST" if !lines.contains("Transfer-Encoding") => {
-            format!("Content-Length: {}\r\n", body.len())
-        }
-        _ => String::new(),
-    };
-    let head = format!("{method} {path} HTTP/1.1\r\nHost: t\r\n{length}{lines}\r\n");
-    // A refusal may come before all was sent.
-    let _ = raw.offer([head.as_bytes(), body].concat());
-    loop {
-        let mut response = raw.head();
-        if matches!(response.status, 100..=199) {
-            continue;
-        }
-        if method != "HEAD" && !matches!(response.status, 204 | 304) {
-            response.body = raw.take(response.length());
-        }
-        return response;
-    }
 }

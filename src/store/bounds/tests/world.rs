@@ -87,7 +87,7 @@ impl World {
             bound("{name}/", None, Some(2), Full::Evict),
             bound("b/", Some(5), None, Full::Refuse),
         ];
-        let account = Account::new(bounds, FileSystem::default(), noted);
+        let account = Account::new(bounds, None, noted);
         (0..3).for_each(|at| account.set_may_remove(at, Removal::Full, true));
         account.set_whole();
         account

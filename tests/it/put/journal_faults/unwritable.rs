@@ -228,7 +228,10 @@ fn a_change_that_is_refused_during_a_checkpoint_is_not_made_by_the_next_start() 
         let delay = format!("-e trace={call} -e inject={call}:delay_enter=9000000:when={when}");
         let delayed = Attached::to_thread(&server, thread, &words(&delay));
         server.store("k", "value");
-        chmod(dir.file("stuck"), 0o555);
+        // That a file of another user keeps its name here shows only when the change is made.
+        let root = std::os::unix::fs::chown(dir.file("stuck/k"), Some(0), None);
+        root.expect("a file of root");
+        chmod(dir.file("stuck"), 0o1777);
         assert_eq!(server.put("stuck/k", "refused").status, 403, "{call}");
         assert!(checkpoint.has_injected(), "no checkpoint failed meanwhile");
         drop((checkpoint, delayed));
@@ -300,4 +303,42 @@ fn a_replaced_value_is_removed_though_its_first_removal_fails() {
     eventually("a removal fails", || tracer.has_injected());
     server.dir.assert_nothing_staged();
     assert_eq!(server.get("k").body, b"new");
+}
+
+/// A change of a folder that is a mount is refused: a kill at any call of it leaves no record, which would keep the key
+/// from being read for as long as the mount is there.
+#[test]
+fn what_a_mount_refuses_leaves_no_record_to_keep() {
+    journal_only!("a kill before a refusal");
+    for (method, from, to) in [
+        ("PUT", "d/k", ""),
+        ("MOVE", "k", "Destination: /d/k\r\n"),
+        ("MOVE", "d/k", "Destination: /k\r\n"),
+    ] {
+        let dir = DataDir::temporary();
+        dir.place("d/k", "theirs");
+        dir.place("k", "value");
+        let folder = dir.file("d");
+        let bound = Mounted::by(&["mount", "--bind", text(&folder)], &folder);
+        let mounted = needed!(available("a folder that is a mount", bound));
+        let mut server = start(&dir);
+        let calls = "linkat,renameat,renameat2,utimensat";
+        let kill = format!("-e trace={calls} -e inject={calls}:signal=KILL");
+        let tracer = Attached::to_thread(&server, "disk-publisher", &words(&kill));
+        let lines = format!("{to}Content-Length: 0\r\n");
+        let mut raw = server.begin(method, &format!("/{from}"), &lines);
+        if let Some(head) = raw.try_head() {
+            assert_eq!(head.status, 409, "{method} /{from}");
+            cut(&mut server);
+        } else {
+            assert_eq!(server.exit(), None, "killed");
+            assert!(dir.forget_mount(), "the note of a server that ran");
+        }
+        drop(tracer);
+        let server = start(&dir);
+        assert_eq!(server.get("d/k").body, b"theirs", "{method} /{from}");
+        assert_eq!(server.get("k").body, b"value", "{method} /{from}");
+        drop(server);
+        mounted.end();
+    }
 }
