@@ -20,7 +20,7 @@ use super::upload_claim::{Claim, Progress, Touched, UploadEntry, UploadId};
 use super::upload_room::UploadRoom;
 use super::value_file::ValueFile;
 use super::write_context::{Durability, WriteContext};
-use crate::transfer::{BlockingPool, Reservation, ReservationHandle, Uploader, hash_file};
+use crate::transfer::{BlockingPool, QuotaReservation, ReservationHandle, Uploader, hash_file};
 use crate::value::{Digests, Error, Hasher, Key, Wanted};
 use record::{create, cut, keep_record, open, record, remove_files};
 
@@ -231,7 +231,7 @@ impl Resumable {
         fields: Vec<Field>,
         uploader: Uploader,
     ) -> Result<Self, Error> {
-        let reservation = Reservation::of_unfinished(&writer.quota, uploader)?;
+        let reservation = QuotaReservation::of_unfinished(&writer.quota, uploader)?;
         let is_synced = writer.durability == Durability::Disk;
         let progress = Progress {
             length,

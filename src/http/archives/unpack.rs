@@ -22,7 +22,7 @@ use crate::http::archives::{BAD_ARCHIVE, UnpackRequest, check_digests};
 use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::refusal::common::{PRECONDITION, too_large};
-use crate::http::refusal::{Done, Refusal, Work};
+use crate::http::refusal::{BulkProgress, BulkWork, Refusal};
 use crate::http::request::RequestContext;
 use crate::http::response::{JSON, Outcome, unstored};
 use crate::http::values::put::{PutRequest, receive_part};
@@ -48,7 +48,7 @@ struct Unpacked {
 }
 
 /// The publishing of a value of this length.
-type Publishing<'r> = LocalBoxFuture<'r, (Key<'static>, u64, Result<Published, Refusal>)>;
+type MemberPublishing<'r> = LocalBoxFuture<'r, (Key<'static>, u64, Result<Published, Refusal>)>;
 
 /// The key of the member that is not stored, if the archive had come to one, and why.
 type Halted = (Option<String>, Refusal);
@@ -57,7 +57,7 @@ type Halted = (Option<String>, Refusal);
 struct Unpacking<'r> {
     request: &'r RequestContext,
     asked: UnpackRequest,
-    under_way: FuturesOrdered<Publishing<'r>>,
+    under_way: FuturesOrdered<MemberPublishing<'r>>,
     /// The keys and the bytes of what is under way.
     keys: HashSet<Key<'static>>,
     bytes: u64,
@@ -109,12 +109,12 @@ impl Verb for UnpackRequest {
             return Ok(unstored(StatusCode::OK, JSON, json).into());
         };
         let Unpacked { stored, bytes, .. } = unpacking.unpacked;
-        Err(why.after(Done {
+        Err(why.after(BulkProgress {
             at: key,
             values: Some(stored),
             bytes: Some(bytes),
             keys: unpacking.first,
-            ..Done::of(Work::Archive)
+            ..BulkProgress::of(BulkWork::Archive)
         }))
     }
 }
@@ -226,7 +226,7 @@ impl Unpacking<'_> {
                 self.unpacked.stored += 1;
                 self.unpacked.bytes += len;
                 self.request.audit_changed(&key);
-                if self.first.len() < Done::MOST_NAMED {
+                if self.first.len() < BulkProgress::MOST_NAMED {
                     self.first.push(key);
                 }
             }
@@ -241,7 +241,7 @@ impl Unpacking<'_> {
     /// Counts a member whose key has a value, where only new ones are stored.
     fn leave(&mut self, key: &Key<'_>) {
         self.unpacked.existing += 1;
-        if self.unpacked.existing_keys.len() < Done::MOST_NAMED {
+        if self.unpacked.existing_keys.len() < BulkProgress::MOST_NAMED {
             self.unpacked.existing_keys.push(key.as_str().to_owned());
         }
     }

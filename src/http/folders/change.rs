@@ -13,7 +13,7 @@ use crate::http::body::request::Received;
 use crate::http::head::path::check_depth;
 use crate::http::refusal::common::NO_SUCH_FOLDER;
 use crate::http::refusal::kind::Kind;
-use crate::http::refusal::{Done, Refusal, Work};
+use crate::http::refusal::{BulkProgress, BulkWork, Refusal};
 use crate::http::request::{RequestContext, Service};
 use crate::http::response::{JSON, Outcome, Reply, empty, unstored};
 use crate::http::service_config::ServiceConfig;
@@ -150,7 +150,7 @@ pub async fn remove_folder(
     let Some(why) = failure.or_else(|| refused.take()) else {
         return Ok(removed);
     };
-    let mut done = Done::of(Work::Removal);
+    let mut done = BulkProgress::of(BulkWork::Removal);
     done.values = Some(removed.removed);
     Err(why.after(done))
 }
