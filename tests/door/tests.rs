@@ -16,11 +16,11 @@ use crate::access::{Access, Evidence};
 use crate::http::audit::AuditEvent;
 use crate::http::auth::credentials::{AuthMethod, Principal};
 use crate::http::body::request::{Received, RequestBody};
-use crate::http::exchange::request_log::IdGenerator;
+use crate::http::exchange::request_log::{IdGenerator, RequestLogs};
 use crate::http::exchange::{Exchange, RequestGuard};
 use crate::http::head::client::{Client, Peer};
 use crate::http::request::{RequestContext, ResponseContext, Service};
-use crate::http::service_config::{RequestLogs, ServiceConfig, UploadLimits};
+use crate::http::service_config::{ServiceConfig, UploadLimits};
 use crate::log::Throttle;
 use crate::store::{BodySource, Directory, Options, Prefixes, Store};
 
