@@ -28,7 +28,7 @@ use crate::value::Error;
 
 pub use pipes::{BodySource, Pipe, Pipes, read};
 pub use quota::{
-    Reservation, ReservationHandle, StagingBounds, StagingQuota, UPLOADS_OF_ONE, Uploader,
+    NoPlace, Reservation, ReservationHandle, StagingBounds, StagingQuota, UPLOADS_OF_ONE, Uploader,
 };
 pub use receiver::{Hashing, Receiver, UploadHead, WriteBuffer, hash_file, read_at, write_at};
 

@@ -20,7 +20,9 @@ use crate::http::uploads::{
 };
 use crate::http::values::content_names::named_sha256;
 use crate::http::values::put::{PutOptions, compare, count_upload, permit_now, verify};
-use crate::store::{self, Digests, Error, Field, Key, Published, Resumable, UploadId, check};
+use crate::store::{
+    self, Digests, Error, Field, Key, NoPlace, Published, Resumable, UploadId, check,
+};
 
 const COMPLETE: &Kind = &Kind::new(StatusCode::CONFLICT, "upload-complete");
 const TAKEN: &Kind = &Kind::new(StatusCode::CONFLICT, "upload-taken");
@@ -65,14 +67,14 @@ impl<E: Into<Refusal>> From<E> for RefusedUpload {
 }
 
 /// Begins an upload of a value of `key`, of this `length` where that is known. The `fields` of its request are kept
-/// until the value is published.
+/// until the value is published. Where there is no place for it, a value that is all there is still put like any other.
 pub async fn begin(
     request: &RequestContext,
     key: &Key<'static>,
     options: &PutOptions,
     length: Option<u64>,
     fields: Vec<Field>,
-) -> Result<Resumable, Refusal> {
+) -> Result<Result<Resumable, NoPlace>, Refusal> {
     request.begin_change()?;
     let directory = request.service.store.resumable()?;
     if let Some(preconditions) = &options.preconditions {
