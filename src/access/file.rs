@@ -39,7 +39,7 @@ pub fn read(path: &Path) -> Result<Policy, BadAccess> {
 
 /// The policy that `text` is, of the file at `path`.
 pub fn parse(path: &Path, text: &str) -> Result<Policy, BadAccess> {
-    let read = Reading { path, text };
+    let read = RulesFile { path, text };
     let file: AccessFile = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         read.wrong(at, error.message().trim().replace('\n', ", "))
@@ -47,13 +47,13 @@ pub fn parse(path: &Path, text: &str) -> Result<Policy, BadAccess> {
     read.policy(&file)
 }
 
-/// A file that is being read.
-struct Reading<'a> {
+/// The file of the rules, while it is read.
+struct RulesFile<'a> {
     path: &'a Path,
     text: &'a str,
 }
 
-impl Reading<'_> {
+impl RulesFile<'_> {
     fn wrong(&self, at: usize, why: impl Into<String>) -> BadAccess {
         let before = self.text.bytes().take(at);
         let line = 1 + before.filter(|&byte| byte == b'\n').count();

@@ -68,16 +68,14 @@ impl Verb for MoveRequest {
         let removes = (!self.is_copy).then_some(Right::Delete);
         let of_source = [Right::Read].into_iter().chain(removes);
         let of_source = of_source.map(|right| Need::all(right, self.from.as_str()));
-        of_source
-            .chain(self.options.needs(self.to.as_str()))
-            .collect()
+        of_source.chain(self.to.needs()).collect()
     }
 
     fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
         client.meet_all(self.needs())?;
         // Whether there was a value is the state of that.
-        self.may_tell = client.allows(Right::Read, self.to.as_str());
-        self.options.permit(self.to.as_str(), client)
+        self.may_tell = client.allows(Right::Read, self.to.key.as_str());
+        self.to.permit(client)
     }
 
     async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {

@@ -50,7 +50,7 @@ pub use body::request::{RequestBody, Stream, StreamBody, content_length};
 pub use body::response::Body;
 pub use exchange::connection::{Connection, Ends};
 pub use exchange::record::{Panicked, catch_panic};
-pub use exchange::request_log::LogFormat;
+pub use exchange::request_log::{LogFormat, RequestLogs};
 pub use exchange::{Exceeded, Exchange, Phase};
 pub use fields::media::is_guessed_text;
 pub use fields::{
@@ -67,7 +67,7 @@ pub use head::unread::OptionalFields;
 pub use piece::{Piece, Region, is_hole};
 pub use service::parse::explained::Explained;
 pub use service::{Dispatcher, Responding, ServiceBuilder, Upgrade, known};
-pub use service_config::{RequestLogs, Routes, ServiceConfig, UploadLimits};
+pub use service_config::{Routes, ServiceConfig, UploadLimits};
 pub use sites::{INDEX, Site, Sites};
 pub use values::conditional;
 pub use watch::Session;

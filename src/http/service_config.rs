@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hyper::header::HeaderValue;
 
-use crate::http::exchange::request_log::LogFormat;
+use crate::http::exchange::request_log::RequestLogs;
 use crate::http::fields::KeptFields;
 use crate::http::head::allowlists::AllowLists;
 use crate::http::head::client::TrustedProxies;
@@ -52,29 +52,6 @@ pub struct ServiceConfig {
     pub logs: RequestLogs,
     /// Adds Server-Timing to responses.
     pub server_timing: bool,
-}
-
-/// The logs of requests.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RequestLogs {
-    /// An event for each request.
-    pub access: bool,
-    /// An event for each change, and for each refused client.
-    pub audit: bool,
-    /// The format of the events.
-    pub format: LogFormat,
-}
-
-impl RequestLogs {
-    /// True where there is such a log.
-    pub fn any(&self) -> bool {
-        self.access || self.audit
-    }
-
-    /// True where an event has the client's program, and the page that led to the request.
-    pub fn have_client_fields(&self) -> bool {
-        self.any() && self.format != LogFormat::Fields
-    }
 }
 
 /// The limits of uploads.

@@ -3,8 +3,8 @@
 //! To wake a reactor from another thread costs a system call, and on one processor a switch to it and back. So the
 //! replies of a [`WakeBatch`] to the waiters of one thread go together to one of them, which hands the others on:
 //! within its thread a wake-up costs next to nothing. Promises that every waiter gets its reply, also when the one that
-//! was woken first has given up waiting. For that each [`Receiver`] must be polled when its task is woken, or dropped:
-//! one that is kept and not polled keeps the replies of the others.
+//! was woken first has given up waiting. For that each [`ReplyReceiver`] must be polled when its task is woken, or
+//! dropped: one that is kept and not polled keeps the replies of the others.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -23,7 +23,7 @@ pub struct Sender<T> {
 
 /// Resolves to the reply, or to `None` when there will be none.
 #[derive(Debug)]
-pub struct Receiver<T>(oneshot::Receiver<Parcel<T>>);
+pub struct ReplyReceiver<T>(oneshot::Receiver<Parcel<T>>);
 
 /// A reply, and the replies that its receiver hands on.
 #[derive(Debug)]
@@ -41,10 +41,10 @@ struct Replies<T>(VecDeque<(oneshot::Sender<Parcel<T>>, T)>);
 pub struct WakeBatch<T>(Vec<(ThreadId, Replies<T>)>);
 
 /// Returns a channel for one reply, which the calling thread waits for.
-pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
+pub fn channel<T>() -> (Sender<T>, ReplyReceiver<T>) {
     let (to, reply) = oneshot::channel();
     let thread = thread::current().id();
-    (Sender { thread, to }, Receiver(reply))
+    (Sender { thread, to }, ReplyReceiver(reply))
 }
 
 impl<T> Sender<T> {
@@ -59,7 +59,7 @@ impl<T> Sender<T> {
     }
 }
 
-impl<T> Future for Receiver<T> {
+impl<T> Future for ReplyReceiver<T> {
     type Output = Option<T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     struct Waiter {
-        reply: Option<Receiver<usize>>,
+        reply: Option<ReplyReceiver<usize>>,
         woken: Arc<Woken>,
     }
 

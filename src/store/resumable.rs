@@ -20,7 +20,9 @@ use super::upload_claim::{Claim, Progress, Touched, UploadEntry, UploadId};
 use super::upload_room::UploadRoom;
 use super::value_file::ValueFile;
 use super::write_context::{Durability, WriteContext};
-use crate::transfer::{BlockingPool, NoPlace, Reservation, ReservationHandle, Uploader, hash_file};
+use crate::transfer::{
+    BlockingPool, NoPlace, QuotaReservation, ReservationHandle, Uploader, hash_file,
+};
 use crate::value::{Digests, Error, Hasher, Key, Wanted};
 use record::{create, cut, keep_record, open, record, remove_files};
 
@@ -231,7 +233,7 @@ impl Resumable {
         fields: Vec<Field>,
         uploader: Uploader,
     ) -> Result<Result<Self, NoPlace>, Error> {
-        let reservation = match Reservation::of_unfinished(&writer.quota, uploader) {
+        let reservation = match QuotaReservation::of_unfinished(&writer.quota, uploader) {
             Ok(reservation) => reservation,
             Err(full) => return Ok(Err(full)),
         };

@@ -20,8 +20,8 @@ use super::temp_file::TempFile;
 use super::upload_room::UploadRoom;
 use super::write_context::WriteContext;
 use crate::transfer::{
-    BlockingPool, BodySource, CHUNK, Receiver, Reservation, ReservationHandle, Uploader, is_large,
-    read,
+    BlockingPool, BodySource, CHUNK, QuotaReservation, ReservationHandle, UploadReceiver, Uploader,
+    is_large, read,
 };
 use crate::value::{Digests, Error, Key, Wanted};
 use file_writer::FileWriter;
@@ -32,7 +32,7 @@ pub struct FileUpload {
     /// The file that each full buffer goes to; without it, all bytes stay in the buffer.
     file: Option<Box<FileWriter>>,
     /// The bytes that have been received and are not being written.
-    received: Receiver,
+    received: UploadReceiver,
     /// With bounds: what makes room for a file that is not there yet.
     room: Option<Box<UploadRoom>>,
     /// The attributes to keep beside the value: the fields have at most [`MAX_FIELDS`](super::MAX_FIELDS) bytes.
@@ -48,13 +48,13 @@ impl FileUpload {
         uploader: Option<Uploader>,
         room: Option<Box<UploadRoom>>,
     ) -> Result<Self, Error> {
-        let mut reservation = Reservation::new(&writer.quota, uploader);
+        let mut reservation = QuotaReservation::new(&writer.quota, uploader);
         reservation.grow(len.unwrap_or(0))?;
         Ok(Self {
             writer,
             file: None,
             room,
-            received: Receiver::new(ReservationHandle::Own(reservation)),
+            received: UploadReceiver::new(ReservationHandle::Own(reservation)),
             attributes: Attributes::default(),
         })
     }
@@ -82,7 +82,7 @@ impl FileUpload {
             writer,
             file: Some(Box::new(file)),
             room: None,
-            received: Receiver::new(reservation),
+            received: UploadReceiver::new(reservation),
             attributes: Attributes::default(),
         }
     }

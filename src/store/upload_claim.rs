@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::bounds::{Account, Staging};
 use super::clock::uptime;
-use crate::transfer::{Reservation, Uploader, random};
+use crate::transfer::{QuotaReservation, Uploader, random};
 use crate::value::{Error, Key};
 
 /// Identifies one resumable upload, by 128 random bits that cannot be guessed: the name of its file, and the last
@@ -104,7 +104,7 @@ pub struct UploadEntry {
     pub id: UploadId,
     pub key: Key<'static>,
     progress: Mutex<Progress>,
-    pub reservation: Arc<Mutex<Reservation>>,
+    pub reservation: Arc<Mutex<QuotaReservation>>,
     /// With bounds: what counts for its bytes there.
     staging: OnceLock<Arc<Staging>>,
     /// Its one permit is held by the holder of the claim. It is closed once the upload is removed.
@@ -125,7 +125,7 @@ impl UploadEntry {
         id: UploadId,
         key: Key<'static>,
         progress: Progress,
-        reservation: Reservation,
+        reservation: QuotaReservation,
     ) -> Arc<Self> {
         Arc::new(Self {
             id,

@@ -28,9 +28,12 @@ use crate::value::Error;
 
 pub use pipes::{BodySource, Pipe, Pipes, read};
 pub use quota::{
-    NoPlace, Reservation, ReservationHandle, StagingBounds, StagingQuota, UPLOADS_OF_ONE, Uploader,
+    NoPlace, QuotaReservation, ReservationHandle, StagingBounds, StagingQuota, UPLOADS_OF_ONE,
+    Uploader,
 };
-pub use receiver::{Hashing, Receiver, UploadHead, WriteBuffer, hash_file, read_at, write_at};
+pub use receiver::{
+    Hashing, UploadHead, UploadReceiver, WriteBuffer, hash_file, read_at, write_at,
+};
 
 /// The longest value that is answered from memory: copying more costs more than having the kernel send it from its own
 /// cache, above all where other programs use the memory too.

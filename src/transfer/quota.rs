@@ -1,8 +1,8 @@
 //! The quota of uploads before they are published: bytes in all and for each client, and how many of one client may
 //! be unfinished.
 //!
-//! The one owner of these bounds, for all reactors. A [`Reservation`] goes with the upload that it stands for, and is
-//! given back when it is dropped. While a request is under way it has what that announces; between the requests of a
+//! The one owner of these bounds, for all reactors. A [`QuotaReservation`] goes with the upload that it stands for, and
+//! is given back when it is dropped. While a request is under way it has what that announces; between the requests of a
 //! resumable upload, what was received. Without a bound, what is too small for a file is not counted: a small PUT then
 //! touches nothing that is shared.
 
@@ -69,7 +69,7 @@ struct OfOne {
 
 /// The bytes that one upload has of the quota.
 #[derive(Debug)]
-pub struct Reservation {
+pub struct QuotaReservation {
     quota: Arc<StagingQuota>,
     uploader: Option<Uploader>,
     bytes: u64,
@@ -153,7 +153,7 @@ impl Staged {
     }
 }
 
-impl Reservation {
+impl QuotaReservation {
     /// Nothing of `quota` yet, for an upload of `uploader`, where that matters.
     pub fn new(quota: &Arc<StagingQuota>, uploader: Option<Uploader>) -> Self {
         Self {
@@ -243,7 +243,7 @@ impl Reservation {
     }
 }
 
-impl Drop for Reservation {
+impl Drop for QuotaReservation {
     fn drop(&mut self) {
         self.clear();
     }
@@ -253,9 +253,9 @@ impl Drop for Reservation {
 #[derive(Debug)]
 pub enum ReservationHandle {
     /// Its own.
-    Own(Reservation),
+    Own(QuotaReservation),
     /// The reservation of a resumable upload, which outlives the request that brings a part of it.
-    Common(Arc<Mutex<Reservation>>),
+    Common(Arc<Mutex<QuotaReservation>>),
 }
 
 impl ReservationHandle {
@@ -280,8 +280,8 @@ mod tests {
         })
     }
 
-    fn of(quota: &Arc<StagingQuota>, name: &str) -> Reservation {
-        Reservation::new(quota, Some(Uploader(name.into())))
+    fn of(quota: &Arc<StagingQuota>, name: &str) -> QuotaReservation {
+        QuotaReservation::new(quota, Some(Uploader(name.into())))
     }
 
     #[test]
@@ -306,10 +306,10 @@ mod tests {
             "an uploader is remembered"
         );
 
-        let begin = |name: &str| Reservation::of_unfinished(&quota, Uploader(name.into()));
+        let begin = |name: &str| QuotaReservation::of_unfinished(&quota, Uploader(name.into()));
         let ann = [begin("ann").unwrap(), begin("ann").unwrap()];
         assert!(begin("ann").is_err());
-        let left = Reservation::of_left(&quota, Some(Uploader("bob".into())), 10);
+        let left = QuotaReservation::of_left(&quota, Some(Uploader("bob".into())), 10);
         let mut ended = begin("bob").unwrap();
         assert!(begin("bob").is_err());
         ended.clear();
@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn without_a_bound_only_what_needs_a_file_is_counted() {
         let quota = StagingQuota::new(StagingBounds::default());
-        let mut reservation = Reservation::new(&quota, None);
+        let mut reservation = QuotaReservation::new(&quota, None);
         reservation.grow(SMALL).unwrap();
         assert_eq!(quota.staged_bytes(), 0);
         reservation.grow(SMALL + 1).unwrap();
@@ -335,14 +335,18 @@ mod tests {
     #[test]
     fn the_huge_lengths_of_liars_do_not_wrap_around() {
         let quota = bounded(1000);
-        let mut honest = Reservation::new(&quota, None);
+        let mut honest = QuotaReservation::new(&quota, None);
         honest.grow(10).unwrap();
-        assert!(Reservation::new(&quota, None).grow(u64::MAX).is_err());
+        assert!(QuotaReservation::new(&quota, None).grow(u64::MAX).is_err());
         assert_eq!(quota.staged_bytes(), 10);
         let unbounded = StagingQuota::new(StagingBounds::default());
-        let mut honest = Reservation::new(&unbounded, None);
+        let mut honest = QuotaReservation::new(&unbounded, None);
         honest.grow(SMALL + 1).unwrap();
-        assert!(Reservation::new(&unbounded, None).grow(u64::MAX).is_err());
+        assert!(
+            QuotaReservation::new(&unbounded, None)
+                .grow(u64::MAX)
+                .is_err()
+        );
         drop(honest);
         assert_eq!(unbounded.staged_bytes(), 0);
     }
@@ -354,7 +358,7 @@ mod tests {
             growth in prop::collection::vec((0..4_usize, 0..600_000_u64), 0..60),
         ) {
             let quota = bounded(max);
-            let mut reservations: Vec<_> = (0..4).map(|_| Reservation::new(&quota, None)).collect();
+            let mut reservations: Vec<_> = (0..4).map(|_| QuotaReservation::new(&quota, None)).collect();
             for (which, len) in growth {
                 let (free, had) = (max - quota.staged_bytes(), reservations[which].bytes);
                 let fits = len.saturating_sub(had) <= free;

@@ -1,7 +1,7 @@
 //! Receiving an upload, wherever its bytes go: what is known of the value before, and its bytes, which are counted in
 //! the quota, gathered for the next write, and hashed on the compute threads.
 //!
-//! The upload that owns a [`Receiver`] decides where they go: to a file of the directory, or on to an S3 store.
+//! The upload that owns a [`UploadReceiver`] decides where they go: to a file of the directory, or on to an S3 store.
 
 use std::io::IoSlice;
 use std::ops::Range;
@@ -35,14 +35,14 @@ pub struct UploadHead {
 }
 
 /// The bytes of an upload that have been received and are not handed on yet.
-pub struct Receiver {
+pub struct UploadReceiver {
     pub buffer: WriteBuffer,
     /// The digests of the bytes that were handed on.
     hashing: Option<Hashing>,
     share: ReservationHandle,
 }
 
-impl Receiver {
+impl UploadReceiver {
     /// A receiver without bytes, for an upload that has this `share` of the quota.
     pub fn new(share: ReservationHandle) -> Self {
         Self {

@@ -37,7 +37,7 @@ pub fn destination(data: &[u8]) {
     head.headers = fields(&names, lines.get(1..).unwrap_or_default());
     let query = QueryFields::of(head.uri.query());
     let (from, to, is_folder) = match relocation(&head, &query, false, client, &config) {
-        Ok(Relocating::Value(asked)) => (asked.from, asked.to, false),
+        Ok(Relocating::Value(asked)) => (asked.from, asked.to.key, false),
         Ok(Relocating::Folder(asked)) => (asked.from, asked.to, true),
         _ => return,
     };

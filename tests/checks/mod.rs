@@ -26,7 +26,7 @@ use hyper::header::{
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::http::body::request::Frames;
+use crate::http::body::request::FrameSource;
 use crate::http::head::path;
 use crate::http::head::query::QueryFields;
 use crate::http::head::range::{MAX_PARTS, ranges};
@@ -178,7 +178,7 @@ pub fn cursor(data: &[u8]) {
 /// A body in pieces of one size.
 struct Pieces<'a>(std::slice::Chunks<'a, u8>);
 
-impl Frames for Pieces<'_> {
+impl FrameSource for Pieces<'_> {
     async fn next_frame(&mut self) -> Result<Option<Bytes>, Refusal> {
         Ok(self.0.next().map(Bytes::copy_from_slice))
     }

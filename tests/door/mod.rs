@@ -14,16 +14,15 @@ use crate::http::folders::change::{
     MakeFolder, MoveFolder, RemoveFolder, make_folder, move_folder, remove_folder,
 };
 use crate::http::folders::copy::{CopyFolder, copy_folder};
-use crate::http::head::path::check_depth;
 use crate::http::listing::{ListFormat, ListTarget, Query};
 use crate::http::piece::Piece;
 use crate::http::refusal::{Refusal, common::NO_SUCH_KEY};
 use crate::http::request::RequestContext;
 use crate::http::uploads::UploadPart;
-use crate::http::uploads::parts::{RefusedUpload, append, begin, publish, resume};
+use crate::http::uploads::parts::{RefusedUpload, append, begin, cancel, publish, resume};
 use crate::http::values::get::{GetOutcome, get};
 use crate::http::values::moves::{FolderMove, MoveRequest};
-use crate::http::values::put::{PutOptions, put};
+use crate::http::values::put::{PutRequest, put};
 use crate::http::verb::Verb;
 use crate::store::{Digests, Error, Key, Preconditions, UploadId};
 
@@ -58,10 +57,8 @@ async fn perform(request: &RequestContext, words: &[&str], body: &mut Received<'
             String::from_utf8_lossy(&text.concat()).into_owned()
         }
         ["store", name, ref new @ ..] => {
-            let (key, options) = stored(request, name, new)?;
-            let existing = options.existing;
-            let stored = put(request, key, None, options, body).await;
-            format!("stored {}", request.narrowed(existing, stored)?.etag)
+            let stored = put(request, stored(request, name, new)?, body).await?;
+            format!("stored {}", stored.etag)
         }
         ["drop", name] => {
             let (key, preconditions) = (key(name)?, None);
@@ -78,7 +75,11 @@ async fn perform(request: &RequestContext, words: &[&str], body: &mut Received<'
             format!("it is {}", made.key)
         }
         ["found", folder] => {
-            make_folder(request, permitted(request, MakeFolder(key(folder)?))?).await?;
+            make_folder(
+                request,
+                permitted(request, MakeFolder::of(key(folder)?, &service.config)?)?,
+            )
+            .await?;
             "founded".to_owned()
         }
         ["raze", folder] => {
@@ -107,8 +108,8 @@ async fn perform(request: &RequestContext, words: &[&str], body: &mut Received<'
             names.collect::<Vec<_>>().join(" ")
         }
         ["begin", name] => {
-            let (key, options) = stored(request, name, &[])?;
-            let begun = begin(request, &key, &options, None, Vec::new()).await?;
+            let asked = stored(request, name, &[])?;
+            let begun = begin(request, &asked, None, Vec::new()).await?;
             begun.map_err(Error::from)?.announce().to_string()
         }
         [how @ ("add" | "finish" | "forget"), id, ref at @ ..] => {
@@ -117,7 +118,7 @@ async fn perform(request: &RequestContext, words: &[&str], body: &mut Received<'
             match how {
                 "add" => drop(append(request, &mut upload, at, &part, body).await?),
                 "finish" => drop(publish(request, &mut upload, None, Digests::default()).await?),
-                _ => upload.remove().await?,
+                _ => cancel(request, &mut upload).await?,
             }
             format!("{how}: {} bytes", upload.offset())
         }
@@ -132,15 +133,13 @@ fn permitted<V: Verb>(request: &RequestContext, mut asked: V) -> Result<V, Refus
     Ok(asked)
 }
 
-type Stored = (Key<'static>, Box<PutOptions>);
 /// What is stored as the value of `name`, if the client may store it; `new` where it has none.
-fn stored(request: &RequestContext, name: &str, new: &[&str]) -> Result<Stored, Refusal> {
-    let (key, mut options) = (key(name)?, Box::<PutOptions>::default());
-    check_depth(&key, request.service.config.limits.max_key_depth)?;
-    options.preconditions = (new == ["new"]).then_some(Preconditions::NEW);
+fn stored(request: &RequestContext, name: &str, new: &[&str]) -> Result<Box<PutRequest>, Refusal> {
+    let mut asked = PutRequest::of(key(name)?, &request.service.config)?;
+    asked.preconditions = (new == ["new"]).then_some(Preconditions::NEW);
     let client = request.principal();
-    client.map_or(Ok(()), |client| options.permit(name, client))?;
-    Ok((key, options))
+    client.map_or(Ok(()), |client| asked.permit(client))?;
+    Ok(Box::new(asked))
 }
 
 fn key(name: &str) -> Result<Key<'static>, Refusal> {

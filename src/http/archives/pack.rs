@@ -134,7 +134,7 @@ async fn is_there(service: &Service, page: &Page) -> Result<bool, Refusal> {
 
 /// A place among the names of an archive.
 #[derive(Default)]
-struct Place {
+struct PackPosition {
     /// The number of the names before it.
     begun: usize,
     /// The values of a name that has begun.
@@ -182,7 +182,7 @@ impl Packer {
             self.reserve_for_all().await?;
         }
         let (mut has_members, mut missing) = (self.selected.is_none(), 0);
-        let mut place = Place::default();
+        let mut place = PackPosition::default();
         while let Some(keys) = self.list(&mut place).await? {
             for key in keys {
                 if self.send_member(&key).await? {
@@ -205,7 +205,7 @@ impl Packer {
 
     /// True where a key has a value, up to the first of which it looks.
     async fn has_members(&self) -> Result<bool, Refusal> {
-        let (mut place, mut missing) = (Place::default(), 0);
+        let (mut place, mut missing) = (PackPosition::default(), 0);
         while let Some(keys) = self.list(&mut place).await? {
             for key in keys {
                 if self.open(&key).await?.is_some() {
@@ -219,7 +219,7 @@ impl Packer {
 
     /// Reserves the memory for the directory of a zip of the keys that there are now, and of some more.
     async fn reserve_for_all(&mut self) -> Result<(), Refusal> {
-        let (mut len, mut place) = (BATCH, Place::default());
+        let (mut len, mut place) = (BATCH, PackPosition::default());
         while let Some(keys) = self.list(&mut place).await? {
             let prefix = self.page.prefix.len();
             let lens = keys.iter().map(|key| record_len(&key.as_str()[prefix..]));
@@ -242,7 +242,7 @@ impl Packer {
 
     /// The next keys behind this place that the client may read; `None` at the end. Fails where the server may not read
     /// all that it has found.
-    async fn list(&self, place: &mut Place) -> Result<Option<Vec<Key<'static>>>, Refusal> {
+    async fn list(&self, place: &mut PackPosition) -> Result<Option<Vec<Key<'static>>>, Refusal> {
         let principal = self.principal.as_deref();
         let may_read = |key: &Key<'_>| principal.is_none_or(|it| it.may_read(key.as_str()));
         let (store, within) = (&self.service.store, &self.page.within);

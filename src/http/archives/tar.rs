@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use tar::{Builder, EntryType, Header};
 
 use crate::http::archives::{BAD_ARCHIVE, NO_TAR};
-use crate::http::body::request::Frames;
+use crate::http::body::request::FrameSource;
 use crate::http::head::syntax::number;
 use crate::http::refusal::Refusal;
 
@@ -118,7 +118,7 @@ pub struct TarReader<'b, F> {
     padding: usize,
 }
 
-impl<'b, F: Frames> TarReader<'b, F> {
+impl<'b, F: FrameSource> TarReader<'b, F> {
     pub fn new(body: &'b mut F) -> Self {
         Self {
             body,

@@ -22,10 +22,10 @@ use crate::http::archives::{BAD_ARCHIVE, UnpackRequest, check_digests};
 use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::refusal::common::{PRECONDITION, too_large};
-use crate::http::refusal::{Done, Refusal, Work};
+use crate::http::refusal::{BulkProgress, BulkWork, Refusal};
 use crate::http::request::RequestContext;
 use crate::http::response::{JSON, Outcome, unstored};
-use crate::http::values::put::{PutOptions, receive_part};
+use crate::http::values::put::{PutRequest, receive_part};
 use crate::http::values::siblings::value_of;
 use crate::http::verb::{BodyUse, Verb};
 use crate::store::bounds::Together;
@@ -48,7 +48,7 @@ struct Unpacked {
 }
 
 /// The publishing of a value of this length.
-type Publishing<'r> = LocalBoxFuture<'r, (Key<'static>, u64, Result<Published, Refusal>)>;
+type MemberPublishing<'r> = LocalBoxFuture<'r, (Key<'static>, u64, Result<Published, Refusal>)>;
 
 /// The key of the member that is not stored, if the archive had come to one, and why.
 type Halted = (Option<String>, Refusal);
@@ -57,7 +57,7 @@ type Halted = (Option<String>, Refusal);
 struct Unpacking<'r> {
     request: &'r RequestContext,
     asked: UnpackRequest,
-    under_way: FuturesOrdered<Publishing<'r>>,
+    under_way: FuturesOrdered<MemberPublishing<'r>>,
     /// The keys and the bytes of what is under way.
     keys: HashSet<Key<'static>>,
     bytes: u64,
@@ -109,12 +109,12 @@ impl Verb for UnpackRequest {
             return Ok(unstored(StatusCode::OK, JSON, json).into());
         };
         let Unpacked { stored, bytes, .. } = unpacking.unpacked;
-        Err(why.after(Done {
+        Err(why.after(BulkProgress {
             at: key,
             values: Some(stored),
             bytes: Some(bytes),
             keys: unpacking.first,
-            ..Done::of(Work::Archive)
+            ..BulkProgress::of(BulkWork::Archive)
         }))
     }
 }
@@ -173,11 +173,10 @@ impl Unpacking<'_> {
         let quota = request.service.store.quota();
         let most = quota.map_or(0, StagingQuota::most_at_once);
         self.settle(before, most.saturating_sub(len)).await;
-        let options = PutOptions {
-            preconditions: self.asked.only_new.then_some(Preconditions::NEW),
-            ..PutOptions::default()
-        };
-        let received = receive_part(request, &key, options, Some(len), async || tar.data().await);
+        let mut put = PutRequest::of(key.clone(), &request.service.config)?;
+        put.preconditions = self.asked.only_new.then_some(Preconditions::NEW);
+        put.len = Some(len);
+        let received = receive_part(request, put, async || tar.data().await);
         match self.meanwhile(received).await {
             Some(Ok(Some(publishing))) => {
                 self.keys.insert(key.clone());
@@ -227,7 +226,7 @@ impl Unpacking<'_> {
                 self.unpacked.stored += 1;
                 self.unpacked.bytes += len;
                 self.request.audit_changed(&key);
-                if self.first.len() < Done::MOST_NAMED {
+                if self.first.len() < BulkProgress::MOST_NAMED {
                     self.first.push(key);
                 }
             }
@@ -242,7 +241,7 @@ impl Unpacking<'_> {
     /// Counts a member whose key has a value, where only new ones are stored.
     fn leave(&mut self, key: &Key<'_>) {
         self.unpacked.existing += 1;
-        if self.unpacked.existing_keys.len() < Done::MOST_NAMED {
+        if self.unpacked.existing_keys.len() < BulkProgress::MOST_NAMED {
             self.unpacked.existing_keys.push(key.as_str().to_owned());
         }
     }

@@ -195,12 +195,12 @@ impl<'a> Received<'a> {
 }
 
 /// A source of bytes; tests have others than a body.
-pub trait Frames {
+pub trait FrameSource {
     /// The next bytes, or `None` at the end.
     fn next_frame(&mut self) -> impl Future<Output = Result<Option<Bytes>, Refusal>>;
 }
 
-impl Frames for Received<'_> {
+impl FrameSource for Received<'_> {
     async fn next_frame(&mut self) -> Result<Option<Bytes>, Refusal> {
         self.next().await
     }

@@ -34,6 +34,29 @@ pub enum LogFormat {
     Combined,
 }
 
+/// The logs of requests.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RequestLogs {
+    /// An event for each request.
+    pub access: bool,
+    /// An event for each change, and for each refused client.
+    pub audit: bool,
+    /// The format of the events.
+    pub format: LogFormat,
+}
+
+impl RequestLogs {
+    /// True where there is such a log.
+    pub fn any(&self) -> bool {
+        self.access || self.audit
+    }
+
+    /// True where an event has the client's program, and the page that led to the request.
+    pub fn have_client_fields(&self) -> bool {
+        self.any() && self.format != LogFormat::Fields
+    }
+}
+
 /// The entry of a request in the logs.
 #[derive(Debug)]
 pub struct LogEntry {

@@ -13,9 +13,10 @@ use crate::http::body::request::Received;
 use crate::http::head::path::check_depth;
 use crate::http::refusal::common::NO_SUCH_FOLDER;
 use crate::http::refusal::kind::Kind;
-use crate::http::refusal::{Done, Refusal, Work};
+use crate::http::refusal::{BulkProgress, BulkWork, Refusal};
 use crate::http::request::{RequestContext, Service};
 use crate::http::response::{JSON, Outcome, Reply, empty, unstored};
+use crate::http::service_config::ServiceConfig;
 use crate::http::values::content_names::are_alike;
 use crate::http::values::moves::{FolderMove, KEPT, OTHER_RULES, TAKEN};
 use crate::http::verb::{BodyUse, Verb};
@@ -34,7 +35,16 @@ pub fn report(report: &impl Serialize, stays: &Stays) -> Reply {
 }
 
 /// Makes the folder of this name, to stay without a value.
-pub struct MakeFolder(pub Key<'static>);
+pub struct MakeFolder(Key<'static>);
+
+impl MakeFolder {
+    /// The folder of this name, if there can be a key below it.
+    pub fn of(folder: Key<'static>, config: &ServiceConfig) -> Result<Self, Refusal> {
+        let below = Key::new(format!("{folder}/k"))?;
+        check_depth(&below, config.limits.max_key_depth)?;
+        Ok(Self(folder))
+    }
+}
 
 /// Removes the folder of this name with all that is below it, if it `is_deep`.
 pub struct RemoveFolder {
@@ -140,7 +150,7 @@ pub async fn remove_folder(
     let Some(why) = failure.or_else(|| refused.take()) else {
         return Ok(removed);
     };
-    let mut done = Done::of(Work::Removal);
+    let mut done = BulkProgress::of(BulkWork::Removal);
     done.values = Some(removed.removed);
     Err(why.after(done))
 }

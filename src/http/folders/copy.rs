@@ -11,7 +11,7 @@ use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::folders::change::report;
 use crate::http::refusal::common::NO_SUCH_FOLDER;
-use crate::http::refusal::{Done, Refusal, Work};
+use crate::http::refusal::{BulkProgress, BulkWork, Refusal};
 use crate::http::request::{RequestContext, Service};
 use crate::http::response::Outcome;
 use crate::http::service_config::ServiceConfig;
@@ -86,10 +86,10 @@ pub async fn copy_folder(
             let copy = copy_of(request.principal(), &service.config, &asked, key)?;
             let is_taken = value.len <= service.config.limits.max_body;
             if let Some(plan) = plan.as_mut().filter(|_| is_taken) {
-                let preconditions = copy.options.preconditions.as_ref();
+                let preconditions = copy.to.preconditions.as_ref();
                 let only_new =
                     preconditions.and_then(Preconditions::exact) == Some(WriteCondition::Create);
-                plan.add(key, &copy.to, value.len, only_new).await?;
+                plan.add(key, &copy.to.key, value.len, only_new).await?;
             }
         }
     }
@@ -109,10 +109,10 @@ pub async fn copy_folder(
     let met = match copy_all(request, &asked, &mut made, &mut first).await {
         Ok(met) => met,
         Err(why) => {
-            return Err(why.after(Done {
+            return Err(why.after(BulkProgress {
                 values: Some(made.copied),
                 keys: first,
-                ..Done::of(Work::Copy)
+                ..BulkProgress::of(BulkWork::Copy)
             }));
         }
     };
@@ -163,7 +163,7 @@ async fn copy_all(
                 match outcome {
                     Ok(Some(copy)) => {
                         made.copied += 1;
-                        if first.len() < Done::MOST_NAMED {
+                        if first.len() < BulkProgress::MOST_NAMED {
                             first.push(copy.key);
                         }
                     }

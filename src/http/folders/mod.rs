@@ -8,7 +8,7 @@ use hyper::Method;
 
 use crate::http::folders::change::{MakeFolder, MoveFolder, RemoveFolder};
 use crate::http::folders::copy::CopyFolder;
-use crate::http::head::path::{check_depth, folder};
+use crate::http::head::path::folder;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{FOLDER_PRECONDITION, NO_SUCH_PATH, ROOT};
 use crate::http::request::head::RequestHead;
@@ -44,7 +44,7 @@ pub fn extension(asked: &RequestHead<'_>) -> Parsed {
     let (head, config) = (asked.head, asked.config);
     let is_copy = match head.method.as_str() {
         _ if config.compat => return Ok(None),
-        "MKCOL" => return parsed(MakeFolder(made(asked)?)),
+        "MKCOL" => return parsed(made(asked)?),
         "MOVE" => false,
         "COPY" => true,
         _ => return Ok(None),
@@ -70,7 +70,7 @@ fn changed(asked: &RequestHead<'_>) -> Result<Key<'static>, Refusal> {
 }
 
 /// The folder at the path, which is to be made.
-fn made(asked: &RequestHead<'_>) -> Result<Key<'static>, Refusal> {
+fn made(asked: &RequestHead<'_>) -> Result<MakeFolder, Refusal> {
     if asked.path == "/" {
         return Err(Error::NameTaken("the root, a folder,").into());
     }
@@ -81,7 +81,5 @@ fn made(asked: &RequestHead<'_>) -> Result<Key<'static>, Refusal> {
     if given.is_some_and(|it| !matches!(it.exact(), Some(WriteCondition::Create))) {
         return Err(FOLDER_PRECONDITION);
     }
-    let below = Key::new(format!("{folder}/k"))?;
-    check_depth(&below, asked.config.limits.max_key_depth)?;
-    Ok(folder)
+    MakeFolder::of(folder, asked.config)
 }

@@ -19,19 +19,19 @@ use hyper::header::LOCATION;
 use hyper::{Method, StatusCode};
 use multer::{Field, Multipart};
 
-use crate::http::body::request::{Frames, Received};
+use crate::http::body::request::{FrameSource, Received};
 use crate::http::forms::{
     FormPart, FormRequest, FormState, MALFORMED, MAX_TEXT, NO_FORM, Role, StoredFile, bad_form,
     bad_text, check_digests, json,
 };
 use crate::http::head::syntax::{encoded, put};
 use crate::http::refusal::common::no_page_method;
-use crate::http::refusal::{Done, Refusal, Work};
+use crate::http::refusal::{BulkProgress, BulkWork, Refusal};
 use crate::http::request::RequestContext;
 use crate::http::request::head::RequestHead;
 use crate::http::response::{JSON, Outcome, Reply, empty, unstored};
 use crate::http::ui;
-use crate::http::values::put::{PutOptions, receive_part};
+use crate::http::values::put::{PutRequest, receive_part};
 use crate::http::verb::{BodyUse, OptionsRequest, Parsed, Verb, parsed};
 use crate::store::bounds::Together;
 use crate::store::{Key, Preconditions};
@@ -109,10 +109,10 @@ impl Verb for FormRequest {
         let received = upload.store_files().await;
         let (folder, stored) = (upload.state.folder(), &upload.stored);
         if let Err(why) = received {
-            return Err(why.after(Done {
+            return Err(why.after(BulkProgress {
                 at: upload.file.map(|file| file.as_str().to_owned()),
                 keys: stored.iter().map(|file| file.key.clone()).collect(),
-                ..Done::of(Work::Form(folder.to_owned()))
+                ..BulkProgress::of(BulkWork::Form(folder.to_owned()))
             }));
         }
         Ok(if self.wants_page {
@@ -169,18 +169,16 @@ impl FormUpload<'_, '_, '_> {
     ) -> Result<(), Refusal> {
         // The preconditions of each file: the head's, or else that there is no value, unless the form replaces values.
         let only_new = (!self.state.replaces()).then_some(Preconditions::NEW);
-        let options = PutOptions {
-            preconditions: self.preconditions.clone().or(only_new),
-            media_type,
-            ..PutOptions::default()
-        };
         let (request, form, mut len) = (self.request, &mut self.form, 0);
+        let mut put = PutRequest::of(key.clone(), &request.service.config)?;
+        put.preconditions = self.preconditions.clone().or(only_new);
+        put.media_type = media_type;
         let data = async || {
             let data = form.data().await?;
             len += data.as_ref().map_or(0, Bytes::len) as u64;
             Ok(data)
         };
-        let received = receive_part(request, &key, options, None, data).await?;
+        let received = receive_part(request, put, data).await?;
         if let Some(account) = request.service.store.account() {
             account.may_join(&mut self.together, key.as_str(), len)?;
         }
@@ -207,7 +205,7 @@ pub struct Form<'f, F> {
     part: Option<Field<'static>>,
 }
 
-impl<'f, F: Frames> Form<'f, F> {
+impl<'f, F: FrameSource> Form<'f, F> {
     pub fn new(boundary: String, body: &'f mut F) -> Self {
         let (frames, given) = channel();
         // After each frame the form polls again, so that none has to be woken.

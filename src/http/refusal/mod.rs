@@ -36,13 +36,13 @@ pub struct More {
     /// The failure of the store, of which the log has more than the client.
     pub cause: Option<Error>,
     /// What was done before.
-    pub done: Option<Done>,
+    pub done: Option<BulkProgress>,
 }
 
 /// What a request had done before it failed.
 #[derive(Debug)]
-pub struct Done {
-    pub work: Work,
+pub struct BulkProgress {
+    pub work: BulkWork,
     /// The name of what failed, if it had come to one.
     pub at: Option<String>,
     /// The number of values, and of their bytes, where they are counted.
@@ -54,7 +54,7 @@ pub struct Done {
 
 /// The work that was under way.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Work {
+pub enum BulkWork {
     /// The files of a form are stored in this folder.
     Form(String),
     /// The members of an archive are stored.
@@ -65,11 +65,11 @@ pub enum Work {
     Removal,
 }
 
-impl Done {
+impl BulkProgress {
     /// The most keys that are named.
     pub const MOST_NAMED: usize = 100;
 
-    pub fn of(work: Work) -> Self {
+    pub fn of(work: BulkWork) -> Self {
         Self {
             work,
             at: None,
@@ -112,7 +112,7 @@ impl Refusal {
     }
 
     /// The same after all that was `done`.
-    pub fn after(mut self, done: Done) -> Self {
+    pub fn after(mut self, done: BulkProgress) -> Self {
         self.more().done = Some(done);
         self
     }
@@ -128,7 +128,7 @@ impl Refusal {
     }
 
     /// What was done before.
-    pub fn done(&self) -> Option<&Done> {
+    pub fn done(&self) -> Option<&BulkProgress> {
         self.besides()?.done.as_ref()
     }
 

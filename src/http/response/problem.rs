@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use crate::http::body::response::Body;
 use crate::http::head::syntax::{encoded, put, up};
 use crate::http::refusal::kind::Flag;
-use crate::http::refusal::{Done, Refusal, Work};
+use crate::http::refusal::{BulkProgress, BulkWork, Refusal};
 use crate::http::response::markup::Text;
 use crate::http::response::{TEXT, close, empty, unstored, with};
 use crate::store::Key;
@@ -139,17 +139,17 @@ fn line(refusal: &Refusal) -> String {
     let at = done.at.as_ref().map(|at| format!("{}: ", encoded(at)));
     let (values, bytes) = (done.values.unwrap_or(0), done.bytes.unwrap_or(0));
     let before = match (&done.work, &*paths(done)) {
-        (Work::Form(_), []) => "nothing was stored before".to_owned(),
-        (Work::Form(_), paths) => format!("stored before: {}", paths.join(", ")),
-        (Work::Archive, _) => format!("values stored before: {values} ({bytes} bytes)"),
-        (Work::Copy, _) => format!("{values} values were copied before"),
-        (Work::Removal, _) => format!("{values} values were removed before"),
+        (BulkWork::Form(_), []) => "nothing was stored before".to_owned(),
+        (BulkWork::Form(_), paths) => format!("stored before: {}", paths.join(", ")),
+        (BulkWork::Archive, _) => format!("values stored before: {values} ({bytes} bytes)"),
+        (BulkWork::Copy, _) => format!("{values} values were copied before"),
+        (BulkWork::Removal, _) => format!("{values} values were removed before"),
     };
     format!("{}{refusal}; {before}", at.unwrap_or_default())
 }
 
 /// The keys of values as they are written in a path.
-fn paths(done: &Done) -> Vec<String> {
+fn paths(done: &BulkProgress) -> Vec<String> {
     let keys = done.keys.iter();
     keys.map(|key| encoded(key.as_str()).to_string()).collect()
 }
@@ -168,7 +168,7 @@ static FAILURE_POLICY: LazyLock<String> = LazyLock::new(|| {
 fn page(status: StatusCode, refusal: &Refusal, depth: usize) -> String {
     let status = status.as_u16();
     let form = refusal.done().and_then(|done| match &done.work {
-        Work::Form(folder) => Some((&**folder, done)),
+        BulkWork::Form(folder) => Some((&**folder, done)),
         _ => None,
     });
     let (title, advice) = words(status, refusal, form.map(|(_, done)| done));
@@ -185,7 +185,7 @@ fn page(status: StatusCode, refusal: &Refusal, depth: usize) -> String {
 }
 
 /// The title, which says what failed, and the advice.
-fn words(status: u16, refusal: &Refusal, form: Option<&Done>) -> (String, String) {
+fn words(status: u16, refusal: &Refusal, form: Option<&BulkProgress>) -> (String, String) {
     let file = form.and_then(|done| done.at.as_deref());
     let both = |title: &str, advice: &str| (title.to_owned(), advice.to_owned());
     match (status, file) {
@@ -312,10 +312,10 @@ mod tests {
 
     #[test]
     fn a_form_says_which_file_is_in_the_way_and_leads_to_its_folder() {
-        let refusal = PRECONDITION.after(Done {
+        let refusal = PRECONDITION.after(BulkProgress {
             at: Some("a/<b>".to_owned()),
             keys: vec![Key::new("a/x y").expect("a key")],
-            ..Done::of(Work::Form("a/b&/".to_owned()))
+            ..BulkProgress::of(BulkWork::Form("a/b&/".to_owned()))
         });
         let text = page(StatusCode::PRECONDITION_FAILED, &refusal, 1);
         let page = HtmlPage::parse(text.as_bytes());
@@ -329,14 +329,14 @@ mod tests {
     #[test]
     fn what_was_done_before_is_one_line_and_a_few_members() {
         let key = |name: &str| Key::new(name.to_owned()).expect("a key");
-        let done = |work, at: Option<&str>, keys: &[&str]| Done {
+        let done = |work, at: Option<&str>, keys: &[&str]| BulkProgress {
             at: at.map(str::to_owned),
-            values: (!matches!(work, Work::Form(_))).then_some(2),
-            bytes: (work == Work::Archive).then_some(3),
+            values: (!matches!(work, BulkWork::Form(_))).then_some(2),
+            bytes: (work == BulkWork::Archive).then_some(3),
             keys: keys.iter().copied().map(key).collect(),
-            ..Done::of(work)
+            ..BulkProgress::of(work)
         };
-        let form = || Work::Form(String::new());
+        let form = || BulkWork::Form(String::new());
         for (done, expected, members) in [
             (
                 done(form(), None, &[]),
@@ -349,17 +349,17 @@ mod tests {
                 ",\"stored\":[\"x%20y\",\"z\"]",
             ),
             (
-                done(Work::Archive, Some("d/a"), &["b"]),
+                done(BulkWork::Archive, Some("d/a"), &["b"]),
                 "d/a: why; values stored before: 2 (3 bytes)",
                 ",\"stored\":[\"b\"],\"values\":2,\"bytes\":3",
             ),
             (
-                done(Work::Copy, None, &["b"]),
+                done(BulkWork::Copy, None, &["b"]),
                 "why; 2 values were copied before",
                 ",\"stored\":[\"b\"],\"values\":2",
             ),
             (
-                done(Work::Removal, None, &[]),
+                done(BulkWork::Removal, None, &[]),
                 "why; 2 values were removed before",
                 ",\"values\":2",
             ),

@@ -46,10 +46,9 @@ impl Service {
         }
         let refusal = result.as_ref().err();
         if self.config.logs.audit {
-            let event = refusal.and_then(audited);
-            event
-                .into_iter()
-                .for_each(|event| exchange.record.audit(event));
+            if let Some(event) = refusal.and_then(audited) {
+                exchange.record.audit(event);
+            }
             if !refusal.is_some_and(Refusal::leaves_doubt) {
                 exchange.record.end_change();
             }
@@ -75,7 +74,7 @@ mod tests {
 
     use crate::http::audit::AuditEvent;
     use crate::http::refusal::kind::{Flag, Kind};
-    use crate::http::refusal::{Done, Work};
+    use crate::http::refusal::{BulkProgress, BulkWork};
     use crate::http::service::answer::*;
     use crate::store::Error;
 
@@ -83,9 +82,9 @@ mod tests {
     fn of_what_ends_early_the_place_is_told_and_whether_its_result_is_known() {
         const REFUSED: &Kind = &Kind::new(StatusCode::FORBIDDEN, "").flags(&[Flag::Audited]);
         let halted = |why: Refusal| {
-            let refusal = why.after(Done {
+            let refusal = why.after(BulkProgress {
                 at: Some("out/c d".to_owned()),
-                ..Done::of(Work::Archive)
+                ..BulkProgress::of(BulkWork::Archive)
             });
             (audited(&refusal), refusal.leaves_doubt())
         };

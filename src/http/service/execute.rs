@@ -38,7 +38,7 @@ pub async fn perform(
         let limit = match &operation {
             // Each value of a form or an archive is held to the limit, not their sum.
             Operation::Other(verb) if verb.body() == BodyUse::Values => u64::MAX,
-            Operation::Put { options, .. } => options.most.unwrap_or(max_body).min(max_body),
+            Operation::Put(put) => put.most.unwrap_or(max_body).min(max_body),
             _ => max_body,
         };
         record.begin_store();
@@ -69,7 +69,7 @@ async fn execute(
     body: &mut Received<'_>,
 ) -> Outcome {
     match operation {
-        Operation::Put { .. } if request.service.config.discard => {
+        Operation::Put(_) if request.service.config.discard => {
             body.discard().await?;
             Ok(empty(StatusCode::OK).into())
         }
@@ -88,11 +88,7 @@ async fn execute(
             let folder = Box::pin(folder_of(request, &key, depth, options.as_deref())).await?;
             folder.map(redirect).ok_or(NO_SUCH_KEY)
         }
-        Operation::Put { key, len, options } => {
-            let existing = options.existing;
-            let put = put(request, key, len, options, body).await;
-            request.narrowed(existing, put).map(stored)
-        }
+        Operation::Put(asked) => put(request, asked, body).await.map(stored),
         Operation::Other(verb) => Box::pin(perform_verb(request, verb, body)).await,
         // The service itself subscribes, where the store has a feed.
         Operation::Watch(_) => Err(NO_WATCH.into()),

@@ -9,7 +9,7 @@ use crate::http::auth::need::Need;
 use crate::http::refusal::Refusal;
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::get::GetOptions;
-use crate::http::values::put::PutOptions;
+use crate::http::values::put::PutRequest;
 use crate::http::verb::Verb;
 use crate::http::watch::request::WatchRequest;
 use crate::store::Key;
@@ -26,12 +26,8 @@ pub enum Operation<'a> {
         /// A browser opens the address, of this depth below the root. If there is no value, it may be shown a folder.
         by_browser: Option<usize>,
     },
-    /// Store the body, of `len` bytes if the head has the length.
-    Put {
-        key: Key<'static>,
-        len: Option<u64>,
-        options: Box<PutOptions>,
-    },
+    /// Store the body.
+    Put(Box<PutRequest>),
     /// Answer the feed of changes, which takes the connection.
     Watch(WatchRequest),
     /// All else.
@@ -61,7 +57,7 @@ impl Operation<'_> {
     pub fn needs(&self) -> Vec<Need<'_>> {
         match self {
             Self::Get { key, .. } => vec![Need::all(Right::Read, key.as_str())],
-            Self::Put { key, options, .. } => options.needs(key.as_str()).collect(),
+            Self::Put(put) => put.needs().collect(),
             Self::Watch(request) => vec![Need::any(Right::Watch, &request.prefix)],
             Self::Other(verb) => verb.needs(),
         }
@@ -78,9 +74,9 @@ impl Operation<'_> {
     /// Narrows it to what the `client` may do of it.
     pub fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
         match self {
-            Self::Put { key, options, len } => {
-                options.permit(key.as_str(), client)?;
-                options.limit(client, *len)
+            Self::Put(put) => {
+                put.permit(client)?;
+                put.limit(client)
             }
             Self::Get { key, .. } => client.meet(&Need::all(Right::Read, key.as_str())),
             Self::Watch(request) => client.meet(&Need::any(Right::Watch, &request.prefix)),
@@ -100,7 +96,7 @@ impl Operation<'_> {
                 options,
                 by_browser,
             },
-            Self::Put { key, len, options } => Operation::Put { key, len, options },
+            Self::Put(put) => Operation::Put(put),
             Self::Watch(request) => Operation::Watch(request),
             Self::Other(verb) => Operation::Other(verb),
         }

@@ -24,14 +24,12 @@ use crate::http::request::head::RequestHead;
 use crate::http::response::problem::ErrorForm;
 use crate::http::service::operation::{Operation, methods};
 use crate::http::service_config::Routes;
-use crate::http::values::content_names::named_sha256;
 use crate::http::values::get::GetOptions;
 use crate::http::values::other_store;
 use crate::http::values::put::put_of;
 use crate::http::verb::{OptionsRequest, Parsed, Row, parsed};
 use crate::http::watch::request::WatchRequest;
 use crate::http::{archives, changes, folders, forms, listing, share, ui, uploads};
-use crate::store::Digests;
 
 pub mod explained;
 
@@ -158,7 +156,7 @@ impl<'a> RequestHead<'a> {
     fn value(&self) -> Result<Option<Operation<'a>>, Refusal> {
         match self.head.method {
             Method::GET | Method::HEAD => self.get(),
-            Method::PUT => self.put().map(Some),
+            Method::PUT => Ok(Some(Operation::Put(put_of(self, true)?))),
             _ => Ok(None),
         }
     }
@@ -183,19 +181,6 @@ impl<'a> RequestHead<'a> {
             options,
             by_browser,
         }))
-    }
-
-    fn put(&self) -> Result<Operation<'a>, Refusal> {
-        let (key, mut options) = put_of(self)?;
-        let named = named_sha256(&key, self.config)?;
-        if named.is_some() {
-            options.expected = options.expected.and(Digests::of_sha256(named))?;
-        }
-        Ok(Operation::Put {
-            key: key.into_owned(),
-            len: self.len,
-            options,
-        })
     }
 
     /// What the dispatcher answers with what it has itself: the feed of changes, and the server's own pages.

@@ -161,12 +161,12 @@ mod tests {
         for (may, right) in [("\"link\"", Right::Read), ("\"read\"", Right::Link)] {
             write(&subject, may);
             access.reload().expect("rules");
-            let refused = signed().err().expect("a refusal");
+            let refused = signed().expect_err("a refusal");
             let told = format!("not allowed: this needs the right to {} here", right.name());
             assert_eq!(refused.to_string(), told);
         }
         write("", "\"link\", \"read\"");
         access.reload().expect("rules");
-        assert_eq!(signed().err().expect("a refusal").name(), "unauthenticated");
+        assert_eq!(signed().expect_err("a refusal").name(), "unauthenticated");
     }
 }

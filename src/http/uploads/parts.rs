@@ -18,11 +18,8 @@ use crate::http::request::{RequestContext, Service};
 use crate::http::uploads::{
     INCONSISTENT_LENGTH, NO_SUCH_UPLOAD, UploadPart, UploadState, kept_headers,
 };
-use crate::http::values::content_names::named_sha256;
-use crate::http::values::put::{PutOptions, compare, count_upload, permit_now, verify};
-use crate::store::{
-    self, Digests, Error, Field, Key, NoPlace, Published, Resumable, UploadId, check,
-};
+use crate::http::values::put::{PutRequest, compare, count_upload, verify};
+use crate::store::{self, Digests, Error, Field, NoPlace, Published, Resumable, UploadId, check};
 
 const COMPLETE: &Kind = &Kind::new(StatusCode::CONFLICT, "upload-complete");
 const TAKEN: &Kind = &Kind::new(StatusCode::CONFLICT, "upload-taken");
@@ -66,22 +63,21 @@ impl<E: Into<Refusal>> From<E> for RefusedUpload {
     }
 }
 
-/// Begins an upload of a value of `key`, of this `length` where that is known. The `fields` of its request are kept
-/// until the value is published. Where there is no place for it, a value that is all there is still put like any other.
+/// Begins an upload of a value, of this `length` where that is known. The `fields` of its request are kept until the
+/// value is published. Where there is no place for it, a value that is all there is still put like any other.
 pub async fn begin(
     request: &RequestContext,
-    key: &Key<'static>,
-    options: &PutOptions,
+    put: &PutRequest,
     length: Option<u64>,
     fields: Vec<Field>,
 ) -> Result<Result<Resumable, NoPlace>, Refusal> {
     request.begin_change()?;
     let directory = request.service.store.resumable()?;
-    if let Some(preconditions) = &options.preconditions {
-        let checked = check(directory, key, preconditions).await;
-        request.narrowed(options.existing, checked.map_err(Refusal::from))?;
+    if let Some(preconditions) = &put.preconditions {
+        let checked = check(directory, &put.key, preconditions).await;
+        request.narrowed(put.existing, checked.map_err(Refusal::from))?;
     }
-    let begun = directory.begin_resumable(key.clone(), length, fields, request.uploader());
+    let begun = directory.begin_resumable(put.key.clone(), length, fields, request.uploader());
     Ok(begun.await?)
 }
 
@@ -190,12 +186,11 @@ pub async fn append(
     Ok(compared?)
 }
 
-/// Publishes `upload`, all of which has been received, with these `options`, or else the options of the request that
-/// created it.
+/// Publishes `upload`, all of which has been received, as this `put` asks, or else as the request that created it.
 pub async fn publish(
     request: &RequestContext,
     upload: &mut Resumable,
-    options: Option<Box<PutOptions>>,
+    put: Option<Box<PutRequest>>,
     of_value: Digests,
 ) -> Result<Published, RefusedUpload> {
     request.begin_change()?;
@@ -206,7 +201,7 @@ pub async fn publish(
         Some(length) if length == offset => {}
         Some(_) => return Err(refused(upload, INCONSISTENT_LENGTH).await),
     }
-    let published = publish_file(request, upload, options, of_value).await;
+    let published = publish_file(request, upload, put, of_value).await;
     let is_transient = |why: &Refusal| why.cause().is_some_and(Error::is_transient);
     match published {
         // The upload stays: the client may try again.
@@ -226,26 +221,26 @@ pub async fn publish(
 async fn publish_file(
     request: &RequestContext,
     upload: &Resumable,
-    options: Option<Box<PutOptions>>,
+    put: Option<Box<PutRequest>>,
     of_value: Digests,
 ) -> Result<Published, Refusal> {
-    let key = upload.key().clone();
-    let (mut options, expected) = if let Some(options) = options {
-        (*options, of_value)
+    let Service { config, store, .. } = &*request.service;
+    let mut by_key = PutRequest::of(upload.key().clone(), config)?;
+    let (mut put, expected) = if let Some(put) = put {
+        (*put, by_key.expected)
     } else {
         let headers = kept_headers(&upload.fields().await?);
-        let mut options = PutOptions::of(&headers, &request.service.config)?;
-        permit_now(request, &key, &mut options)?;
-        let expected = options.expected.and(of_value)?;
-        (options, expected)
+        by_key.read(&headers, config)?;
+        by_key.expect(Digests::of(&headers)?)?;
+        request.permitted_now(|client| by_key.permit(client))?;
+        let expected = by_key.expected;
+        (by_key, expected)
     };
-    let named = named_sha256(&key, &request.service.config)?;
-    let expected = expected.and(Digests::of_sha256(named))?;
-    let store = &request.service.store;
-    let mut value = store.publish_resumable(upload, options.head())?;
+    let expected = expected.and(of_value)?;
+    let mut value = store.publish_resumable(upload, put.head())?;
     compare(&mut value, &expected, expected.wanted()).await?;
-    let published = value.publish(key).await.map_err(Refusal::from);
-    request.narrowed(options.existing, published)
+    let published = value.publish(put.key).await.map_err(Refusal::from);
+    request.narrowed(put.existing, published)
 }
 
 /// Appends all of `body` to the file of `upload`, `len` bytes where that is known, and `room` at most. The bytes that

@@ -20,7 +20,8 @@ use crate::http::uploads::request::{CreateUpload, UseUpload};
 use crate::http::uploads::{
     UploadRequest, UploadState, add_limit, address, describe, describe_state, resumption_supported,
 };
-use crate::http::values::put::{PutOptions, put};
+use crate::http::values;
+use crate::http::values::put::PutRequest;
 use crate::http::values::representation::{describe_stored, stored};
 use crate::http::verb::Verb;
 use crate::store::{Digests, Error, Resumable};
@@ -28,11 +29,11 @@ use crate::store::{Digests, Error, Resumable};
 #[async_trait(?Send)]
 impl Verb for CreateUpload {
     fn needs(&self) -> Vec<Need<'_>> {
-        self.options.needs(self.key.as_str()).collect()
+        self.put.needs().collect()
     }
 
     fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
-        self.options.permit(self.key.as_str(), client)?;
+        self.put.permit(client)?;
         match client.by {
             // A link is for one request.
             AuthMethod::Link { .. } => Err(not_allowed(Right::Write)),
@@ -45,18 +46,14 @@ impl Verb for CreateUpload {
         request: &RequestContext,
         body: &mut Received<'_>,
     ) -> Outcome {
-        let Self {
-            key,
-            options,
-            creation,
-        } = *self;
+        let Self { put, creation } = *self;
         let (config, part) = (&request.service.config, creation.part);
         let can_tell = creation.wants_104 && body.can_send_interim() && config.store_resumes;
         let begun = if part.is_last && !can_tell {
             // The client never learns where it could resume.
             None
         } else {
-            match begin(request, &key, &options, part.length, creation.fields).await? {
+            match begin(request, &put, part.length, creation.fields).await? {
                 // All of the value is here: it needs no place among the unfinished ones.
                 Err(_) if part.is_last => None,
                 begun => Some(begun.map_err(Error::from)?),
@@ -64,9 +61,7 @@ impl Verb for CreateUpload {
         };
         let Some(mut upload) = begun else {
             // A PUT like any other.
-            let existing = options.existing;
-            let published = put(request, key, part.len, options, body).await;
-            let published = request.narrowed(existing, published)?;
+            let published = values::put::put(request, put, body).await?;
             let state = UploadState {
                 complete: true,
                 ..UploadState::default()
@@ -80,7 +75,7 @@ impl Verb for CreateUpload {
         let appended = append(request, &mut upload, 0, &part, body).await;
         let of_value = appended.map_err(|refused| refusal(refused, config))?;
         if part.is_last {
-            return complete(request, upload, Some(options), of_value).await;
+            return complete(request, upload, Some(put), of_value).await;
         }
         let address = address(upload.announce(), creation.depth);
         Ok(Reply::from(empty(StatusCode::CREATED)).with(|headers| {
@@ -128,11 +123,11 @@ impl Verb for UseUpload {
 async fn complete(
     request: &RequestContext,
     mut upload: Resumable,
-    options: Option<Box<PutOptions>>,
+    put: Option<Box<PutRequest>>,
     of_value: Digests,
 ) -> Outcome {
     let config = &request.service.config;
-    let published = publish(request, &mut upload, options, of_value).await;
+    let published = publish(request, &mut upload, put, of_value).await;
     let published = published.map_err(|refused| refusal(refused, config))?;
     Ok(Reply::from(empty(StatusCode::OK)).with(|headers| {
         describe_stored(headers, published);

@@ -3,16 +3,16 @@
 use hyper::Method;
 
 use crate::http::request::head::RequestHead;
-use crate::http::uploads::{UPLOAD_METHODS, UploadCreation, UploadRequest, upload};
-use crate::http::values::content_names::named_sha256;
-use crate::http::values::put::{PutOptions, put_of};
+use crate::http::uploads::{
+    UPLOAD_METHODS, UploadCreation, UploadRequest, upload, upload_complete,
+};
+use crate::http::values::put::{PutRequest, put_of};
 use crate::http::verb::{OptionsRequest, Parsed, parsed};
-use crate::store::{Digests, Key, UploadId};
+use crate::store::UploadId;
 
 /// A PUT whose body is the first part of a value that may come in several requests.
 pub struct CreateUpload {
-    pub key: Key<'static>,
-    pub options: Box<PutOptions>,
+    pub put: Box<PutRequest>,
     pub creation: UploadCreation,
 }
 
@@ -43,18 +43,11 @@ pub fn creation(asked: &RequestHead<'_>) -> Parsed {
     if !(stores && asked.common.resumable && config.resumes()) {
         return Ok(None);
     }
-    let (key, mut options) = put_of(asked)?;
+    // The digest of a part is its own; the last part has the whole value compared.
+    let put = put_of(asked, upload_complete(&head.headers) == Some(true))?;
     let Some(creation) = UploadCreation::of(head, asked.len, config)? else {
         return Ok(None);
     };
-    let named = named_sha256(&key, config)?;
-    // The digest of a part is its own; the last part has the whole value compared.
-    if creation.part.is_last {
-        options.expected = options.expected.and(Digests::of_sha256(named))?;
-    }
-    parsed(CreateUpload {
-        key: key.into_owned(),
-        options,
-        creation: *creation,
-    })
+    let creation = *creation;
+    parsed(CreateUpload { put, creation })
 }

@@ -8,7 +8,7 @@ use hyper::StatusCode;
 
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::Kind;
-use crate::http::values::put::PutOptions;
+use crate::http::values::put::PutRequest;
 use crate::store::{Key, Preconditions};
 
 const DESTINATION: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-destination");
@@ -27,12 +27,11 @@ pub const KEPT: &Kind = &Kind::new(StatusCode::PRECONDITION_FAILED, "folder-take
 #[derive(Debug)]
 pub struct MoveRequest {
     pub from: Key<'static>,
-    pub to: Key<'static>,
+    /// The PUT that it is to the destination.
+    pub to: PutRequest,
     pub is_copy: bool,
     /// The preconditions of the source.
     pub preconditions: Option<Preconditions>,
-    /// The options of the PUT that it is to the destination.
-    pub options: PutOptions,
     /// The client may learn whether the destination had a value.
     pub may_tell: bool,
 }

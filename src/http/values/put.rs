@@ -40,15 +40,16 @@ const NO_KEY: Refusal = Refusal::new(
     "PUT needs a key, as in PUT /key",
 );
 
-/// The key and the options of the PUT of a value.
-pub fn put_of<'a>(asked: &RequestHead<'a>) -> Result<(Key<'a>, Box<PutOptions>), Refusal> {
+/// The PUT of a value, all of which is the body if that `is_whole`.
+pub fn put_of(asked: &RequestHead<'_>, is_whole: bool) -> Result<Box<PutRequest>, Refusal> {
     let RequestHead {
         len, config, head, ..
     } = *asked;
     let no_key = |why| if why == NO_SUCH_PATH { NO_KEY } else { why };
     let key = asked.changed_key().map_err(no_key)?;
-    asked.config.may_change()?;
-    check_depth(&key, config.limits.max_key_depth)?;
+    config.may_change()?;
+    let mut put = Box::new(PutRequest::of(key.into_owned(), config)?);
+    put.len = len;
     if config.compat && len.is_none_or(|len| len == 0) {
         return Err(
             NOTHING_TO_STORE.because("nothing was stored: PUT needs a Content-Length above 0")
@@ -59,22 +60,28 @@ pub fn put_of<'a>(asked: &RequestHead<'a>) -> Result<(Key<'a>, Box<PutOptions>),
     if len.is_some_and(|len| len > limit) {
         return Err(too_large(limit));
     }
-    if !asked.common.has_stored_fields {
-        return Ok((key, Box::default()));
+    if asked.common.has_stored_fields {
+        asked.refuses_if()?;
+        put.read(&head.headers, config)?;
+        if is_whole {
+            put.expect(Digests::of(&head.headers)?)?;
+        }
     }
-    asked.refuses_if()?;
-    Ok((key, Box::new(PutOptions::of(&head.headers, config)?)))
+    Ok(put)
 }
 
-/// The options of a PUT.
-#[derive(Debug, Default)]
-pub struct PutOptions {
+/// A value that is to be stored.
+#[derive(Debug)]
+pub struct PutRequest {
+    pub key: Key<'static>,
+    /// Its length in bytes, where that is known.
+    pub len: Option<u64>,
     pub preconditions: Option<Preconditions>,
     pub media_type: Option<Box<str>>,
-    pub fields: StoredFields,
+    fields: StoredFields,
     pub expected: Digests,
     /// Digests may follow as trailers, by algorithms not known before.
-    pub digests_follow: bool,
+    digests_follow: bool,
     /// The most bytes that this client may store, where that is less than the limit of all.
     pub most: Option<u64>,
     /// The value is stored only where there is none, for the client may create and not replace; this is the answer
@@ -85,8 +92,25 @@ pub struct PutOptions {
 const PARTIAL_PUT: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "partial-put");
 const MISMATCH: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "digest-mismatch");
 
-impl PutOptions {
-    pub fn of(headers: &HeaderMap, config: &ServiceConfig) -> Result<Self, Refusal> {
+impl PutRequest {
+    /// A value of this `key`, if there can be one: each value that is stored begins here.
+    pub fn of(key: Key<'static>, config: &ServiceConfig) -> Result<Self, Refusal> {
+        check_depth(&key, config.limits.max_key_depth)?;
+        Ok(Self {
+            expected: Digests::of_sha256(named_sha256(&key, config)?),
+            key,
+            len: None,
+            preconditions: None,
+            media_type: None,
+            fields: StoredFields::default(),
+            digests_follow: false,
+            most: None,
+            existing: None,
+        })
+    }
+
+    /// Takes what the `headers` say of the value, but for its digests.
+    pub fn read(&mut self, headers: &HeaderMap, config: &ServiceConfig) -> Result<(), Refusal> {
         // RFC 9110, section 14.4: a part must not be stored as if it were the whole.
         if headers.contains_key(CONTENT_RANGE) {
             return Err(PARTIAL_PUT
@@ -97,26 +121,30 @@ impl PutOptions {
         if sha256.is_some_and(|word| word.as_bytes().starts_with(b"STREAMING-")) {
             return Err(AWS_CHUNKED);
         }
-        Ok(Self {
-            preconditions: preconditions_of_write(headers),
-            media_type: headers
-                .get(CONTENT_TYPE)
-                .and_then(|v| media::kept(v.as_bytes()))
-                .map(Into::into),
-            // The C server knew none of these fields.
-            fields: if config.compat {
-                StoredFields::default()
-            } else {
-                StoredFields::of(headers, &config.kept_fields)?
-            },
-            expected: Digests::of(headers)?,
-            digests_follow: are_announced(headers),
-            ..Self::default()
-        })
+        self.preconditions = preconditions_of_write(headers);
+        let media_type = headers.get(CONTENT_TYPE);
+        let media_type = media_type.and_then(|v| media::kept(v.as_bytes()));
+        self.media_type = media_type.map(Into::into);
+        // The C server knew none of these fields.
+        if !config.compat {
+            self.fields = StoredFields::of(headers, &config.kept_fields)?;
+        }
+        self.digests_follow = are_announced(headers);
+        Ok(())
     }
 
-    /// What a PUT of `key` needs.
-    pub fn needs<'k>(&self, key: &'k str) -> impl Iterator<Item = Need<'k>> + use<'k> {
+    /// Takes digests that the value must have.
+    pub fn expect(&mut self, digests: Digests) -> Result<(), Refusal> {
+        self.expected = match self.expected.sha256 {
+            Some(_) => self.expected.and(digests)?,
+            None => digests,
+        };
+        Ok(())
+    }
+
+    /// What it needs.
+    pub fn needs(&self) -> impl Iterator<Item = Need<'_>> {
+        let key = self.key.as_str();
         let needs = match self.preconditions.as_ref().map(Preconditions::exact) {
             None => [Some(Need::Store(key.into())), None, None],
             Some(Some(WriteCondition::Create)) => [Some(Need::all(Right::Create, key)), None, None],
@@ -128,9 +156,10 @@ impl PutOptions {
         needs.into_iter().flatten()
     }
 
-    /// Narrows a PUT of `key` to what the `client` may store there.
-    pub fn permit(&mut self, key: &str, client: &Principal) -> Result<(), Refusal> {
-        client.meet_all(self.needs(key))?;
+    /// Narrows it to what the `client` may store.
+    pub fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
+        client.meet_all(self.needs())?;
+        let key = self.key.as_str();
         if self.preconditions.is_none() && !client.allows(Right::Write, key) {
             self.preconditions = Some(Preconditions::NEW);
             self.existing = Some(client.subject.grant.existing(key));
@@ -138,13 +167,13 @@ impl PutOptions {
         Ok(())
     }
 
-    /// Limits an upload of `len` bytes by a signed link to the length of the link.
-    pub fn limit(&mut self, client: &Principal, len: Option<u64>) -> Result<(), Refusal> {
+    /// Limits an upload by a signed link to the length of the link.
+    pub fn limit(&mut self, client: &Principal) -> Result<(), Refusal> {
         let AuthMethod::Link { max } = client.by else {
             return Ok(());
         };
         self.most = max;
-        match (max, len) {
+        match (max, self.len) {
             (Some(limit), Some(len)) if len > limit => Err(too_large(limit)),
             _ => Ok(()),
         }
@@ -153,6 +182,8 @@ impl PutOptions {
     /// Takes what is kept with the value, and the preconditions under which it is published.
     pub fn head(&mut self) -> UploadHead {
         UploadHead {
+            len: self.len,
+            sha256: self.expected.sha256,
             attributes: Attributes {
                 media_type: self.media_type.take(),
                 fields: self.fields.encode(),
@@ -163,12 +194,10 @@ impl PutOptions {
     }
 }
 
-/// Stores the `body`, of `len` bytes where that is known, as the value of `key`.
+/// Stores the `body` as the value.
 pub async fn put(
     request: &RequestContext,
-    key: Key<'static>,
-    len: Option<u64>,
-    mut options: Box<PutOptions>,
+    mut put: Box<PutRequest>,
     body: &mut Received<'_>,
 ) -> Result<Published, Refusal> {
     request.begin_change()?;
@@ -178,42 +207,33 @@ pub async fn put(
         config,
         ..
     } = &*request.service;
-    let name = config.logs.audit.then(|| key.clone());
-    let quota = store.quota().filter(|quota| quota.is_by_client());
-    let mut head = UploadHead {
-        len,
-        sha256: options.expected.sha256,
-        uploader: quota.map(|_| request.uploader()),
-        ..options.head()
+    let name = config.logs.audit.then(|| put.key.clone());
+    let existing = put.existing;
+    let storing = async {
+        let quota = store.quota().filter(|quota| quota.is_by_client());
+        let mut head = UploadHead {
+            uploader: quota.map(|_| request.uploader()),
+            ..put.head()
+        };
+        let mut upload = store.upload(*reactor, &put.key, &mut head).await?;
+        let _in_flight = count_upload(request.counters());
+        receive(&mut upload, &put, body).await?;
+        Ok(upload.publish(put.key).await?)
     };
-    let mut upload = store.upload(*reactor, &key, &mut head).await?;
-    let _in_flight = count_upload(request.counters());
-    receive(&mut upload, &options, body).await?;
-    let published = upload.publish(key).await?;
-    name.iter().for_each(|name| request.changed(name));
+    let published = request.narrowed(existing, storing.await)?;
+    if let Some(name) = &name {
+        request.changed(name);
+    }
     Ok(published)
 }
 
-/// Narrows a PUT of `key`, which the head of the request does not name, to what the client may store there now.
-pub fn permit_now(
+/// Receives a part of a request as a value: `data` gives its bytes. It is permitted, and refused, as a PUT would be
+/// now. Returns the publishing of the value, which begins when it is polled; `None` where values are dropped.
+pub async fn receive_part(
     request: &RequestContext,
-    key: &Key<'_>,
-    options: &mut PutOptions,
-) -> Result<(), Refusal> {
-    let permitted = request.permitted_now(|client| options.permit(key.as_str(), client));
-    permitted.map(drop)
-}
-
-/// Receives a part of a request as a value of `key`, of `len` bytes where that is known: `data` gives its bytes. It is
-/// permitted, and refused, as a PUT of the key would be now. Returns the publishing of the value, which begins when it
-/// is polled; `None` where values are dropped.
-pub async fn receive_part<'r>(
-    request: &'r RequestContext,
-    key: &Key<'static>,
-    mut options: PutOptions,
-    len: Option<u64>,
+    mut put: PutRequest,
     mut data: impl AsyncFnMut() -> Result<Option<Bytes>, Refusal>,
-) -> Result<Option<LocalBoxFuture<'r, Result<Published, Refusal>>>, Refusal> {
+) -> Result<Option<LocalBoxFuture<'_, Result<Published, Refusal>>>, Refusal> {
     let Service {
         store,
         reactor,
@@ -221,24 +241,20 @@ pub async fn receive_part<'r>(
         ..
     } = &*request.service;
     request.begin_change()?;
-    check_depth(key, config.limits.max_key_depth)?;
-    options.expected = Digests::of_sha256(named_sha256(key, config)?);
-    permit_now(request, key, &mut options)?;
-    let existing = options.existing;
+    request.permitted_now(|client| put.permit(client))?;
+    let existing = put.existing;
     let _in_flight = count_upload(request.counters());
     let quota = store.quota().filter(|quota| quota.is_by_client());
-    let (expected, wanted) = (options.expected, options.expected.wanted());
+    let (expected, wanted) = (put.expected, put.expected.wanted());
     let mut head = UploadHead {
-        len,
-        sha256: expected.sha256,
         uploader: quota.map(|_| request.uploader()),
-        ..options.head()
+        ..put.head()
     };
     let (mut count, limit) = (0, config.limits.max_body);
     let received = async {
         let mut upload = None;
         if !config.discard {
-            upload = Some(store.upload(*reactor, key, &mut head).await?);
+            upload = Some(store.upload(*reactor, &put.key, &mut head).await?);
         }
         if let Some(upload) = upload.as_mut().filter(|_| !wanted.is_none()) {
             upload.hash(wanted);
@@ -259,7 +275,7 @@ pub async fn receive_part<'r>(
     };
     let received = received.await;
     let upload = request.narrowed(existing, received)?;
-    let publishing = upload.map(|upload| upload.publish(key.clone()));
+    let publishing = upload.map(|upload| upload.publish(put.key));
     Ok(publishing.map(|publishing| {
         let published = publishing
             .err_into()
@@ -277,14 +293,14 @@ pub fn count_upload(counters: &ReactorCounters) -> impl Drop + '_ {
 /// Receives all of `body` into `upload`, and compares the digests that come with it.
 pub async fn receive(
     upload: &mut Upload<'_>,
-    options: &PutOptions,
+    put: &PutRequest,
     body: &mut Received<'_>,
 ) -> Result<(), Refusal> {
     // Any digest may follow as a trailer.
-    let wanted = if options.digests_follow {
+    let wanted = if put.digests_follow {
         Wanted::ALL
     } else {
-        options.expected.wanted()
+        put.expected.wanted()
     };
     if !wanted.is_none() {
         upload.hash(wanted);
@@ -297,7 +313,7 @@ pub async fn receive(
             }
         }
     }
-    let mut expected = options.expected;
+    let mut expected = put.expected;
     if let Some(trailers) = &body.trailers {
         let trailers = Digests::of(trailers)?;
         expected = expected.and(trailers)?;

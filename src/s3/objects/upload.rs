@@ -21,7 +21,8 @@ use crate::s3::contract::WriteCondition;
 use crate::s3::transport::answer::RequestError;
 use crate::s3::transport::call::{Call, NONCE};
 use crate::transfer::{
-    BlockingPool, Receiver, Reservation, ReservationHandle, SMALL, UploadHead, read_at, write_at,
+    BlockingPool, QuotaReservation, ReservationHandle, SMALL, UploadHead, UploadReceiver, read_at,
+    write_at,
 };
 use crate::value::{Digests, Error, Key, Wanted};
 
@@ -32,7 +33,7 @@ pub struct RemoteUpload {
     call: Call,
     destination: Destination,
     /// The bytes that have been received and are neither written nor, on their way to the store, hashed.
-    received: Receiver,
+    received: UploadReceiver,
     digests: Digests,
 }
 
@@ -66,12 +67,12 @@ impl Gateway {
     ) -> Result<RemoteUpload, Error> {
         let shared = &self.shared;
         let call = Call::object(Method::PUT, &self.client.place, key)?.keeping(&head.attributes)?;
-        let reservation = Reservation::new(&shared.quota, head.uploader);
+        let reservation = QuotaReservation::new(&shared.quota, head.uploader);
         let mut upload = RemoteUpload {
             gateway: self.clone(),
             call: call.with(NONCE, &nonce()?)?,
             destination: Destination::Memory,
-            received: Receiver::new(ReservationHandle::Own(reservation)),
+            received: UploadReceiver::new(ReservationHandle::Own(reservation)),
             digests: Digests {
                 sha256: head.sha256,
                 ..Digests::default()

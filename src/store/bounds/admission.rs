@@ -1,5 +1,5 @@
 //! Admission: whether a bound has room for the value of a change, which then holds that room until it is made
-//! ([`Reservation`]).
+//! ([`RoomReservation`]).
 //!
 //! A change that is admitted has room: what it brings counts from then on. A change that lacks room waits with a
 //! reservation, and changes that come after it leave that room to it. Evicts nothing: [`room`](super::room)
@@ -56,7 +56,7 @@ pub(super) struct Lack<'k> {
 
 /// The room of a change: what it needs while it waits, and what it brings once it is admitted. Ends when it is dropped.
 #[derive(Debug)]
-pub struct Reservation {
+pub struct RoomReservation {
     account: Arc<Account>,
     key: Box<str>,
     source: Option<Box<str>>,
@@ -67,7 +67,7 @@ pub struct Reservation {
     pub(super) waits_for: Option<Vec<(usize, Box<str>, Total)>>,
 }
 
-impl Reservation {
+impl RoomReservation {
     /// Its change, which brings a value of no other key, is made: so many bytes arrive no more.
     pub(super) fn land(&mut self) -> Option<u64> {
         let is_admitted = self.waits_for.replace(Vec::new()).is_none();
@@ -81,7 +81,7 @@ impl Reservation {
     }
 }
 
-impl Drop for Reservation {
+impl Drop for RoomReservation {
     fn drop(&mut self) {
         if self.waits_for.as_ref().is_some_and(Vec::is_empty) {
             return;
@@ -130,7 +130,7 @@ impl Account {
     /// make room, where it waits for nothing.
     pub fn admit(
         self: &Arc<Self>,
-        held: &mut Option<Box<Reservation>>,
+        held: &mut Option<Box<RoomReservation>>,
         ask: &Ask<'_>,
     ) -> Result<(), Error> {
         let is_counted = [Some(ask.key), ask.source]
@@ -149,7 +149,7 @@ impl Account {
         }
         let is_first = held.is_some();
         let reservation = held.get_or_insert_with(|| {
-            Box::new(Reservation {
+            Box::new(RoomReservation {
                 account: Arc::clone(self),
                 key: ask.key.into(),
                 source: ask.source.map(Box::from),
@@ -191,7 +191,7 @@ impl Account {
         &self,
         dir: &ValuesDir,
         key: &str,
-        (held, looks): (Option<&mut Reservation>, u64),
+        (held, looks): (Option<&mut RoomReservation>, u64),
         file: Option<Known>,
     ) {
         if !self.counts(key) {
@@ -199,7 +199,7 @@ impl Account {
         }
         let mut state = self.state.lock();
         if state.looks == held.as_ref().map_or(looks, |held| held.looks) {
-            let made = held.and_then(Reservation::land);
+            let made = held.and_then(RoomReservation::land);
             state.note(&self.bounds, key, (file, uptime()), made);
         } else {
             drop(state);

@@ -22,7 +22,7 @@ mod value;
 mod victim;
 
 pub use account::{Account, size_of};
-pub use admission::{Ask, Reservation};
+pub use admission::{Ask, RoomReservation};
 pub use order::STEP;
 pub use room::Choice;
 pub use rule::{AgeOf, Bound, Full, MIN_AGE, Prefix, Total, millis, named};

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::account::Account;
-use super::admission::{Ask, Reservation};
+use super::admission::{Ask, RoomReservation};
 use super::ledger::Round;
 use super::order::From;
 use super::rule::Total;
@@ -46,7 +46,7 @@ impl Total {
 
 impl Account {
     /// Who goes for the value of `ask`, which has not been admitted by `held`; `None` where it has.
-    pub fn for_change(self: &Arc<Self>, held: &Reservation, ask: &Ask<'_>) -> Option<Choice> {
+    pub fn for_change(self: &Arc<Self>, held: &RoomReservation, ask: &Ask<'_>) -> Option<Choice> {
         let except = [ask.key, ask.source.unwrap_or(ask.key)];
         let (mut lacks, mut is_under_way) = (Vec::new(), false);
         {

@@ -45,13 +45,13 @@ const AT_START: Duration = Duration::from_secs(1);
 /// The thread. Dropped, it ends and the uses are noted, unless it counts.
 #[derive(Debug)]
 pub struct Keeper {
-    work: Arc<Work>,
+    context: Arc<KeeperContext>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What the thread works with.
 #[derive(Debug)]
-struct Work {
+struct KeeperContext {
     account: Arc<Account>,
     lister: Arc<Lister>,
     writer: Arc<WriteContext>,
@@ -75,7 +75,7 @@ impl Keeper {
         takes_existing: bool,
     ) -> std::io::Result<Self> {
         let (is_whole, whole) = mpsc::channel();
-        let work = Arc::new(Work {
+        let context = Arc::new(KeeperContext {
             account,
             lister,
             writer,
@@ -88,29 +88,29 @@ impl Keeper {
         let thread = thread::Builder::new().name("disk-bounds".into());
         // For waiting on the publisher. The thread drops it: where a keeper is dropped, no runtime may be.
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-        let run = Arc::clone(&work);
+        let run = Arc::clone(&context);
         let thread = Some(thread.spawn(move || run.run(&runtime))?);
         let _ = whole.recv_timeout(AT_START);
-        Ok(Self { work, thread })
+        Ok(Self { context, thread })
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        self.work.has_ended.store(true, Relaxed);
+        self.context.has_ended.store(true, Relaxed);
         let Some(thread) = self.thread.take() else {
             return;
         };
         thread.thread().unpark();
         // A count may last long, and leaves nothing undone: the thread is left, and writes nothing any more.
-        if !self.work.is_counting.load(Relaxed) {
+        if !self.context.is_counting.load(Relaxed) {
             let _ = thread.join();
-            self.work.note_uses(None);
+            self.context.note_uses(None);
         }
     }
 }
 
-impl Work {
+impl KeeperContext {
     fn run(&self, runtime: &Runtime) {
         self.count();
         let bounds = self.account.bounds.iter();

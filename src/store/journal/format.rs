@@ -314,14 +314,14 @@ impl Head {
         }
         frame.advance(HEAD);
         let records = (self.first..self.end()).map(|n| record(&mut frame, n, self.time));
-        records.collect::<Parsed<_>>().ok()
+        records.collect::<FrameResult<_>>().ok()
     }
 }
 
 /// Bytes that cannot be parsed are no frame, whatever the reason.
-type Parsed<T> = Result<T, Box<dyn std::error::Error>>;
+type FrameResult<T> = Result<T, Box<dyn std::error::Error>>;
 
-fn record(bytes: &mut Bytes, sequence: u64, time: i64) -> Parsed<Record> {
+fn record(bytes: &mut Bytes, sequence: u64, time: i64) -> FrameResult<Record> {
     let mut kind = bytes.try_get_u8()?;
     if kind == CANCEL {
         return Ok(Record::Cancel(bytes.try_get_u64_le()?));
@@ -350,17 +350,17 @@ fn record(bytes: &mut Bytes, sequence: u64, time: i64) -> Parsed<Record> {
     Ok(Record::Change(change))
 }
 
-fn key(bytes: &mut Bytes) -> Parsed<Key<'static>> {
+fn key(bytes: &mut Bytes) -> FrameResult<Key<'static>> {
     let key = optional(bytes)?.unwrap_or_default();
     Ok(Key::new(String::from_utf8(key.into())?)?)
 }
 
-fn version(bytes: &mut Bytes) -> Parsed<Option<Version>> {
+fn version(bytes: &mut Bytes) -> FrameResult<Option<Version>> {
     let nanos = bytes.try_get_i128_le()?;
     Ok((nanos != NO_VERSION).then(|| Version::from_nanos(nanos)))
 }
 
-fn attributes(bytes: &mut Bytes) -> Parsed<Attributes> {
+fn attributes(bytes: &mut Bytes) -> FrameResult<Attributes> {
     let media_type = optional(bytes)?.map(|text| String::from_utf8(text.into()));
     let fields = optional(bytes)?.map(|fields| fields[..].into());
     let (_sha256, _sha512) = (optional(bytes)?, optional(bytes)?);
@@ -370,7 +370,7 @@ fn attributes(bytes: &mut Bytes) -> Parsed<Attributes> {
     })
 }
 
-fn optional(bytes: &mut Bytes) -> Parsed<Option<Bytes>> {
+fn optional(bytes: &mut Bytes) -> FrameResult<Option<Bytes>> {
     let len = bytes.try_get_u32_le()?;
     if len == NONE {
         return Ok(None);

@@ -22,7 +22,7 @@ use super::control::{CLEAN, CONTROL, Control, DirId, JournalLocation, Note};
 use super::format::ChangeRecord;
 use super::kept::{self, KEPT};
 use super::log::{History, UnsettledLog};
-use super::replay::{Done, FileState, NAMED, replay};
+use super::replay::{FileState, NAMED, ReplayReport, replay};
 use super::segment::{Frame, Segment};
 use crate::transfer::random;
 use crate::value::{Error, Key};
@@ -257,7 +257,7 @@ impl Recovery<'_> {
 
     /// Makes the changes of `frames`, and puts them on the disk. The changes of a key that fails alone are kept for the
     /// next start.
-    fn replay(&mut self, frames: &[Frame], state: FileState) -> Result<Done, OpenError> {
+    fn replay(&mut self, frames: &[Frame], state: FileState) -> Result<ReplayReport, OpenError> {
         let mut done = self.make(frames, state)?;
         if self.left.sync(self.writer).is_err() {
             self.has_failed = true;
@@ -275,7 +275,7 @@ impl Recovery<'_> {
         Ok(done)
     }
 
-    fn make(&self, frames: &[Frame], state: FileState) -> Result<Done, OpenError> {
+    fn make(&self, frames: &[Frame], state: FileState) -> Result<ReplayReport, OpenError> {
         let mut stuck = String::new();
         let failed = |key: &Key<'_>, error| {
             stuck = format!("{:?}: ", key.as_str());

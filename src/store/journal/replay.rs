@@ -47,7 +47,7 @@ pub enum FileState {
 
 /// What came of a replay.
 #[derive(Debug, Default)]
-pub struct Done {
+pub struct ReplayReport {
     /// Records of changes that were looked at.
     pub changes: u64,
     /// Those of them that are of moves.
@@ -69,7 +69,7 @@ struct Replay<'a> {
     writer: Option<&'a WriteContext>,
     history: History,
     state: FileState,
-    done: Done,
+    done: ReplayReport,
 }
 
 /// Makes in `dir` all of `frames` that counts, in order, unless `failed` says of a key that cannot be changed that this
@@ -83,7 +83,7 @@ pub fn replay(
     mut history: History,
     state: FileState,
     mut failed: impl FnMut(&Key<'_>, Error) -> Result<(), Error>,
-) -> Result<Done, Error> {
+) -> Result<ReplayReport, Error> {
     for frame in frames {
         for record in frame.read()? {
             history.add(&record);
@@ -101,7 +101,7 @@ pub fn replay(
         writer,
         history,
         state,
-        done: Done::default(),
+        done: ReplayReport::default(),
     };
     let mut stuck = HashSet::new();
     let frames = frames.iter().filter(|frame| frame.head.end() <= end);

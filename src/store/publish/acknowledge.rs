@@ -206,7 +206,7 @@ impl Batch {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::batch_reply::{self, Receiver as Reply};
+    use super::super::super::batch_reply::{self, ReplyReceiver as Reply};
     use super::*;
     use crate::value::{Key, Meta, Version};
     use std::pin::pin;

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::super::attributes::Attributes;
 use super::super::batch_reply::Sender;
-use super::super::bounds::{Account, Ask, Reservation, Victim};
+use super::super::bounds::{Account, Ask, RoomReservation, Victim};
 use super::super::changes::{NewChange, Removal};
 use super::super::commit::A_FOLDER;
 use super::super::new_value::{MovedValue, NewValue, Source};
@@ -60,7 +60,7 @@ pub struct ChangeRequest {
     pub kind: Change,
     pub condition: Option<Condition>,
     /// The room that it waits for, or has, where a bound counts its key.
-    pub room: Option<Box<Reservation>>,
+    pub room: Option<Box<RoomReservation>>,
     /// The number of times that it was decided and another program was in its way.
     pub tries: u32,
     /// A value that had ended and was in its way was to be removed: no second one is.

@@ -49,7 +49,7 @@ fn run_once<F: Files>(
 /// A change that was asked for, and what its writer has heard.
 struct Writer {
     ask: Ask,
-    reply: Option<batch_reply::Receiver<PublishResult>>,
+    reply: Option<batch_reply::ReplyReceiver<PublishResult>>,
     outcome: Option<PublishResult>,
 }
 

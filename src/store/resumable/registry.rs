@@ -18,7 +18,7 @@ use crate::store::bounds::Account;
 use crate::store::directory_fd::open_beneath;
 use crate::store::temp_file::names;
 use crate::store::upload_claim::{Claim, Progress, Touched, UploadEntry, UploadId};
-use crate::transfer::{NoPlace, Reservation, StagingQuota, Uploader};
+use crate::transfer::{NoPlace, QuotaReservation, StagingQuota, Uploader};
 use crate::value::{Error, Key, Meta, is_regular};
 
 /// Uploads at once, those that were published among them.
@@ -234,10 +234,10 @@ fn left(
         is_complete,
     };
     let reservation = if is_complete {
-        Reservation::new(quota, None)
+        QuotaReservation::new(quota, None)
     } else {
         let uploader = record.uploader.as_deref().map(|name| Uploader(name.into()));
-        Reservation::of_left(quota, uploader, len)
+        QuotaReservation::of_left(quota, uploader, len)
     };
     Ok(Some(UploadEntry::new(id, key, progress, reservation)))
 }
@@ -257,7 +257,7 @@ mod tests {
     /// An unfinished upload of `client` with so many bytes, to which nothing was done for `age` seconds.
     fn entry(client: &str, received: u64, age: u64) -> Arc<UploadEntry> {
         let quota = StagingQuota::new(StagingBounds::default());
-        let reservation = Reservation::of_unfinished(&quota, Uploader(client.into())).unwrap();
+        let reservation = QuotaReservation::of_unfinished(&quota, Uploader(client.into())).unwrap();
         let progress = Progress {
             length: None,
             synced: None,

@@ -59,7 +59,7 @@ pub async fn relocate(
         if found.len() > limit {
             return Err(too_large(limit));
         }
-        if asked.options.expected.sha256.is_some() {
+        if asked.to.expected.sha256.is_some() {
             let Some(Digest::Sha256(sha256)) = store.digest(&found, false).await? else {
                 continue;
             };
@@ -67,13 +67,13 @@ pub async fn relocate(
                 sha256: Some(sha256),
                 ..Digests::default()
             };
-            verify(&asked.options.expected, &digests)?;
+            verify(&asked.to.expected, &digests)?;
         }
         let how = Relocation {
             from: asked.from.clone(),
-            to: asked.to.clone(),
+            to: asked.to.key.clone(),
             is_copy: asked.is_copy,
-            preconditions: asked.options.preconditions.clone(),
+            preconditions: asked.to.preconditions.clone(),
         };
         let quota = store.quota().filter(|quota| quota.is_by_client());
         let head = UploadHead {
@@ -81,8 +81,8 @@ pub async fn relocate(
             ..UploadHead::default()
         };
         let relocated = store.relocate(*reactor, found, how, head).await;
-        let relocated = request.narrowed(asked.options.existing, relocated.map_err(Into::into));
-        let of_destination = asked.options.preconditions.as_ref();
+        let relocated = request.narrowed(asked.to.existing, relocated.map_err(Into::into));
+        let of_destination = asked.to.preconditions.as_ref();
         let is_create =
             || of_destination.and_then(Preconditions::exact) == Some(WriteCondition::Create);
         let relocated = relocated.map_err(|why| match why {
@@ -93,7 +93,7 @@ pub async fn relocate(
         })?;
         if let Some(Relocated { published, is_new }) = relocated {
             return Ok(Some(RelocatedValue {
-                key: asked.to,
+                key: asked.to.key,
                 published,
                 is_new: is_new && (asked.may_tell || is_create()),
             }));

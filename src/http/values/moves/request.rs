@@ -11,18 +11,17 @@ use hyper::http::uri::{Authority, Scheme};
 
 use crate::http::head::allowlists::host_and_port;
 use crate::http::head::client::Client;
-use crate::http::head::path::{check_depth, folder, key};
+use crate::http::head::path::{folder, key};
 use crate::http::head::query::{Parameters, QueryFields};
 use crate::http::head::syntax::only;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{BAD_KEY, FOLDER_PRECONDITION, NO_SUCH_PATH};
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions_of_write;
-use crate::http::values::content_names::named_sha256;
 use crate::http::values::moves::{
     FIELD, FolderMove, MoveRequest, Relocating, SAME, WITHIN, elsewhere, mixed, no_destination,
 };
-use crate::http::values::put::PutOptions;
+use crate::http::values::put::PutRequest;
 use crate::store::{DELETE_AFTER, DELETE_AT, Key, Preconditions};
 
 const DESTINATION: HeaderName = HeaderName::from_static("destination");
@@ -79,18 +78,13 @@ impl MoveRequest {
         before: Option<Preconditions>,
         config: &ServiceConfig,
     ) -> Result<Self, Refusal> {
-        check_depth(&to, config.limits.max_key_depth)?;
-        let mut options = PutOptions {
-            preconditions: before,
-            ..PutOptions::default()
-        };
-        options.expected.sha256 = named_sha256(&to, config)?;
+        let mut to = PutRequest::of(to.into_owned(), config)?;
+        to.preconditions = before;
         Ok(Self {
             from: from.into_owned(),
-            to: to.into_owned(),
+            to,
             is_copy: true,
             preconditions: None,
-            options,
             may_tell: true,
         })
     }

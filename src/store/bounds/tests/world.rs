@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use rustix::fs::{Mode, OFlags};
 
-use super::super::admission::Reservation;
+use super::super::admission::RoomReservation;
 use super::super::uses::{hash, load, save};
 use super::super::value::uptime;
 use super::super::*;
@@ -223,7 +223,7 @@ impl World {
     }
 
     /// Has the account admit a value, once room is made for it; `None` where it is refused.
-    fn admit(&mut self, key: &'static str, blocks: u64) -> Option<Box<Reservation>> {
+    fn admit(&mut self, key: &'static str, blocks: u64) -> Option<Box<RoomReservation>> {
         let bytes = blocks * 4096;
         let ask = Ask {
             key,
