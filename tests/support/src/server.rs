@@ -536,9 +536,12 @@ impl TestServer {
     pub fn audited(&self, names: &str) -> Vec<String> {
         let of_requests = self.logged("audit").into_iter();
         let of_requests = of_requests.filter(|event| event.has("peer"));
-        let field = |event: &Event, name| match event.has(name) {
-            true => event.field(name),
-            false => "-".to_owned(),
+        let field = |event: &Event, name| {
+            if event.has(name) {
+                event.field(name)
+            } else {
+                "-".to_owned()
+            }
         };
         let line = |event: Event| {
             words(names)
