@@ -46,29 +46,11 @@ pub(crate) fn takes_over() -> bool {
     !cfg!(debug_assertions) || !*IS_OFF
 }
 
-/// The interval of the journal's checkpoints: `usual` in a release, else `DATA_SERVER_CHECKPOINT` seconds, so that a
-/// test can hold it off.
-pub(crate) fn checkpoint_interval(usual: Duration) -> Duration {
-    static SECONDS: LazyLock<Option<u64>> =
-        LazyLock::new(|| env::var("DATA_SERVER_CHECKPOINT").ok()?.parse().ok());
-    let asked = cfg!(debug_assertions).then(|| *SECONDS).flatten();
-    asked.map_or(usual, Duration::from_secs)
-}
-
-/// The interval of the walks for ended values: `usual` in a release, else `DATA_SERVER_EXPIRY` milliseconds.
-pub(crate) fn expiry_interval(usual: Duration) -> Duration {
-    interval("DATA_SERVER_EXPIRY", usual)
-}
-
-/// The interval at which uses are recorded: `usual` in a release, else `DATA_SERVER_USES` milliseconds.
-pub(crate) fn uses_interval(usual: Duration) -> Duration {
-    interval("DATA_SERVER_USES", usual)
-}
-
-fn interval(variable: &str, usual: Duration) -> Duration {
-    let asked = env::var(variable).ok();
-    let asked = asked.filter(|_| cfg!(debug_assertions));
-    let millis = asked.and_then(|asked| asked.parse().ok());
+/// A span between two works of the server: `usual` in a release, else as many milliseconds as the `variable` says that
+/// tests set.
+pub(crate) fn interval(variable: &str, usual: Duration) -> Duration {
+    let asked = cfg!(debug_assertions).then(|| env::var(variable));
+    let millis = asked.and_then(|asked| asked.ok()?.parse().ok());
     millis.map_or(usual, Duration::from_millis)
 }
 

@@ -71,6 +71,9 @@ async fn run(context: &mut ConnectionContext<'_>) -> Result<(), ConnectionError>
     Box::pin(ending::end(context, peer)).await
 }
 
+/// So many bytes of a preface begin no request of HTTP/1.
+const KNOWN: usize = b"PRI ".len();
+
 /// The protocol that a client speaks.
 enum Protocol {
     Http1,
@@ -78,7 +81,8 @@ enum Protocol {
 }
 
 /// Waits for the first bytes, and finds the protocol: the handshake of TLS agreed on it, or a client in the clear
-/// begins with its preface. `None` when no bytes come, unless the server ends a connection of HTTP/2.
+/// begins with its preface, of which HTTP/2 has all or none. `None` when no bytes come, unless the server ends a
+/// connection of HTTP/2. In the clear it may be one of HTTP/1, which is closed without a word, as by nginx.
 async fn protocol(
     context: &mut ConnectionContext<'_>,
     received: &mut BytesMut,
@@ -92,7 +96,8 @@ async fn protocol(
         let is_http2 = tls.is_some_and(|tls| tls.borrow().has_agreed_on(HTTP2));
         return Ok(is_http2.then_some(Protocol::Http2));
     }
-    let is_http2 = match context.socket.tls() {
+    let has_agreed = match context.socket.tls() {
+        None => false,
         Some(tls) => {
             let tls = tls.borrow();
             context.client.tls_version = tls.version();
@@ -105,21 +110,18 @@ async fn protocol(
             }
             tls.has_agreed_on(HTTP2)
         }
-        None if !context.reactor.http2_clear => false,
-        None => {
-            while received.len() < PREFACE.len() && PREFACE.starts_with(received) {
-                if !rest(context, received).await? {
-                    break;
-                }
-            }
-            received.starts_with(PREFACE)
-        }
     };
-    Ok(Some(if is_http2 {
-        Protocol::Http2
-    } else {
-        Protocol::Http1
-    }))
+    let in_clear = context.socket.tls().is_none() && context.reactor.http2_clear;
+    let is_part = |it: &BytesMut| it.len() < PREFACE.len() && PREFACE.starts_with(it);
+    while (has_agreed || in_clear) && is_part(received) && rest(context, received).await? {}
+    let is_known = received.starts_with(PREFACE) || is_part(received) && received.len() >= KNOWN;
+    if !(has_agreed || in_clear && is_known) {
+        return Ok(Some(Protocol::Http1));
+    }
+    if is_part(received) {
+        received.clear();
+    }
+    Ok(Some(Protocol::Http2))
 }
 
 /// Serves HTTP/1, whose first bytes are `received`. Returns what the client may be doing at the end.
@@ -177,7 +179,7 @@ async fn serve_http1(
     })
 }
 
-/// Waits for the first bytes of a request; false when none come.
+/// Waits for the first bytes of a request, or more of them; false when none come.
 async fn rest(
     context: &ConnectionContext<'_>,
     received: &mut BytesMut,
@@ -189,8 +191,9 @@ async fn rest(
             exchange.begin_head();
         });
         match polled {
-            // Polled before, so that a request which had arrived is still read.
-            Poll::Pending if context.is_finishing() || exchange.connection().is_late() => {
+            Poll::Pending
+                if received.is_empty() && context.may_end() || exchange.connection().is_late() =>
+            {
                 Poll::Ready(Ok(false))
             }
             polled => polled.map_ok(|read| read > 0),

@@ -11,7 +11,6 @@ use std::io;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use rustix::io::ioctl_fionread;
 use rustix::net::{Shutdown, shutdown};
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -58,8 +57,8 @@ pub(super) async fn end(
     }
     let is_answered = peer == PeerActivity::IsAnswered && !context.exchange.left_unread();
     // Then dropping the socket sends FIN: no byte is unread, so no RST, and the kernel sends what it has.
-    let is_read = || (socket.raw).with(|socket| Ok(ioctl_fionread(socket)? == 0));
-    if is_answered && context.exchange.progress.moved.get() <= LITTLE && is_read()? {
+    let is_little = context.exchange.progress.moved.get() <= LITTLE;
+    if is_answered && is_little && !socket.raw.has_unread() {
         return Ok(());
     }
     socket.raw.push();
@@ -77,7 +76,7 @@ pub(super) async fn end(
     } else {
         return Ok(());
     }
-    if is_answered && rest.dropped == 0 && is_read()? {
+    if is_answered && rest.dropped == 0 && !socket.raw.has_unread() {
         return Ok(());
     }
     (socket.raw).with(|socket| Ok(shutdown(socket, Shutdown::Write)?))?;

@@ -139,7 +139,7 @@ fn next_step(context: &ConnectionContext<'_>, held: Held, should_rest: bool) -> 
             context.reactor.exceeds(TimeLimit::Header, context.client);
             Some(Next::Stop(StopReason::Error(FramingError::Late)))
         }
-        Held::Nothing if is_late || context.is_finishing() => Some(Next::Close),
+        Held::Nothing if is_late || context.may_end() => Some(Next::Close),
         // Of a head that is held only its own reader knows which fields are taken out.
         Held::Nothing if should_rest && context.exchange.phase() == Phase::Idle => Some(Next::Rest),
         _ => None,

@@ -72,8 +72,8 @@ type Asked = (Request<RecvStream>, SendResponse<Bytes>);
 /// The wait for a place that is shared.
 type Waiting = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>>>>;
 
-/// Serves requests, of which the first bytes were `received`, until the connection ends. A client that has sent none
-/// when it ends learns that it may send all its requests again.
+/// Serves requests, of which the first bytes were `received`, until the connection ends. A client that has sent none,
+/// or half a preface, when it ends learns that it may send all its requests again.
 pub(super) async fn serve(
     context: &ConnectionContext<'_>,
     received: BytesMut,
@@ -125,7 +125,7 @@ fn count_panic(context: &ConnectionContext<'_>, ended: &Result<(), JoinError>) {
     }
 }
 
-/// Waits for the preface.
+/// Answers the preface, which is there.
 async fn handshake(
     context: &ConnectionContext<'_>,
     io: FrameIo,
@@ -145,8 +145,7 @@ async fn handshake(
     poll_fn(|cx| {
         context.begin_turn(cx)?;
         let polled = handshake.as_mut().poll(cx);
-        let ends = context.is_finishing() || context.exchange.connection().is_late();
-        if polled.is_pending() && ends {
+        if polled.is_pending() && context.exchange.connection().is_late() {
             return Poll::Ready(Err(Cut.into()));
         }
         polled.map_err(ConnectionError::from)

@@ -12,6 +12,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::ioctl_fionread;
 use rustix::net::sockopt::{
     set_socket_linger, set_socket_send_buffer_size, set_tcp_cork, set_tcp_nodelay,
     set_tcp_user_timeout, socket_send_buffer_size, tcp_congestion,
@@ -146,6 +147,12 @@ impl RawSocket {
                 done => return Poll::Ready(done),
             }
         }
+    }
+
+    /// True if the kernel has bytes of the peer that were not read, as far as it tells.
+    pub(super) fn has_unread(&self) -> bool {
+        let unread = self.with(|socket| Ok(ioctl_fionread(socket)?));
+        unread.is_ok_and(|unread| unread > 0)
     }
 
     /// Has the kernel end the connection of a peer that leaves what it was sent without acknowledgment for

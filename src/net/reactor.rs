@@ -232,6 +232,11 @@ impl<'a> ConnectionContext<'a> {
         self.ends() >= Ends::Finish
     }
 
+    /// True where it is finishing and no request has arrived that the reactor does not know of yet.
+    pub(super) fn may_end(&self) -> bool {
+        self.is_finishing() && !self.socket.raw.has_unread()
+    }
+
     /// Reads what has arrived while the connection holds no buffer, and passes it to `take`: how many bytes, 0 at the
     /// end of the stream.
     pub(super) fn poll_read(

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
 use rustix::io::{Errno, retry_on_intr};
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::small_file;
 use crate::value::Version;
@@ -122,9 +122,7 @@ pub fn boot_id() -> Option<&'static str> {
 
 /// The time since the machine was started, that in which it slept with it.
 pub fn uptime() -> Duration {
-    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Boottime);
-    let secs = u64::try_from(tv_sec).unwrap_or(0);
-    Duration::from_secs(secs) + Duration::from_nanos(u64::try_from(tv_nsec).unwrap_or(0))
+    Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap_or_default()
 }
 
 #[cfg(test)]

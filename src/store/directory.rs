@@ -33,7 +33,7 @@ use super::upload_room::UploadRoom;
 use super::value_file;
 use super::write_context::{Durability, WriteContext};
 use crate::metrics::StoreCounters;
-use crate::transfer::{BlockingPool, IN_MEMORY, Uploader, is_large};
+use crate::transfer::{BlockingPool, IN_MEMORY, NoPlace, Uploader, is_large};
 use crate::value::{Error, Key, Meta};
 
 /// How often an open is repeated when the file is replaced during each read. FUSE keeps a name that went stale for a
@@ -273,7 +273,7 @@ impl Directory {
         length: Option<u64>,
         fields: Vec<Field>,
         uploader: Uploader,
-    ) -> Result<Resumable, Error> {
+    ) -> Result<Result<Resumable, NoPlace>, Error> {
         let writing = self.writing()?;
         self.may_begin(&key, length)?;
         let (writer, uploads) = (&writing.writer, &writing.uploads);
@@ -286,7 +286,7 @@ impl Directory {
             {
                 continue;
             }
-            return writer.note(begun.map(|upload| writing.with_room(upload)));
+            return writer.note(begun.map(|begun| begun.map(|upload| writing.with_room(upload))));
         }
     }
 

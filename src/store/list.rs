@@ -175,11 +175,9 @@ impl Lister {
             }
             let below = Page {
                 prefix: item.clone(),
-                after: String::new(),
-                limit: 0,
-                by_folder: false,
                 folders: page.folders,
                 within: Prefixes::all(),
+                ..Page::default()
             };
             let left = self.smallest_left(&below, is_wanted)?;
             Ok::<_, Error>(!left.is_empty())

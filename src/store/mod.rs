@@ -55,8 +55,8 @@ mod value_file;
 mod write_context;
 
 pub use crate::transfer::{
-    BlockingPool, BodySource, IN_MEMORY, StagingBounds, StagingQuota, UPLOADS_OF_ONE, UploadHead,
-    Uploader, is_large, read,
+    BlockingPool, BodySource, IN_MEMORY, NoPlace, StagingBounds, StagingQuota, UPLOADS_OF_ONE,
+    UploadHead, Uploader, is_large, read,
 };
 pub use crate::value::{
     Attributes, BadKey, CONTENDED, Checksum, ChecksumKind, Current, DELETE_AFTER, DELETE_AT,

@@ -20,7 +20,9 @@ use super::upload_claim::{Claim, Progress, Touched, UploadEntry, UploadId};
 use super::upload_room::UploadRoom;
 use super::value_file::ValueFile;
 use super::write_context::{Durability, WriteContext};
-use crate::transfer::{BlockingPool, QuotaReservation, ReservationHandle, Uploader, hash_file};
+use crate::transfer::{
+    BlockingPool, NoPlace, QuotaReservation, ReservationHandle, Uploader, hash_file,
+};
 use crate::value::{Digests, Error, Hasher, Key, Wanted};
 use record::{create, cut, keep_record, open, record, remove_files};
 
@@ -230,8 +232,11 @@ impl Resumable {
         length: Option<u64>,
         fields: Vec<Field>,
         uploader: Uploader,
-    ) -> Result<Self, Error> {
-        let reservation = QuotaReservation::of_unfinished(&writer.quota, uploader)?;
+    ) -> Result<Result<Self, NoPlace>, Error> {
+        let reservation = match QuotaReservation::of_unfinished(&writer.quota, uploader) {
+            Ok(reservation) => reservation,
+            Err(full) => return Ok(Err(full)),
+        };
         let is_synced = writer.durability == Durability::Disk;
         let progress = Progress {
             length,
@@ -256,10 +261,14 @@ impl Resumable {
         // The job has the upload: where no request waits for it any more, it is dropped with the job's result, and
         // removed.
         let job = move || {
-            for id in upload.registry.add(entry)? {
+            let forgotten = match upload.registry.add(entry) {
+                Ok(forgotten) => forgotten,
+                Err(full) => return Ok(Err(full)),
+            };
+            for id in forgotten {
                 remove_files(&upload.writer.temp_dir.uploads, id);
             }
-            upload.create(fields).map(|()| upload)
+            upload.create(fields).map(|()| Ok(upload))
         };
         writer.dir().disk.spawn(job).await
     }

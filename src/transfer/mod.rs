@@ -28,7 +28,8 @@ use crate::value::Error;
 
 pub use pipes::{BodySource, Pipe, Pipes, read};
 pub use quota::{
-    QuotaReservation, ReservationHandle, StagingBounds, StagingQuota, UPLOADS_OF_ONE, Uploader,
+    NoPlace, QuotaReservation, ReservationHandle, StagingBounds, StagingQuota, UPLOADS_OF_ONE,
+    Uploader,
 };
 pub use receiver::{
     Hashing, UploadHead, UploadReceiver, WriteBuffer, hash_file, read_at, write_at,

@@ -32,6 +32,16 @@ pub struct StagingBounds {
     pub uploads_of_one: Option<NonZeroU32>,
 }
 
+/// There are as many unfinished uploads as may be: what is out, for the client. A whole value needs no place.
+#[derive(Clone, Copy, Debug)]
+pub struct NoPlace(pub &'static str);
+
+impl From<NoPlace> for Error {
+    fn from(NoPlace(what): NoPlace) -> Self {
+        Self::Exhausted(what)
+    }
+}
+
 /// The client that an upload counts for, by a name that it has over all its connections.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Uploader(pub Arc<str>);
@@ -155,12 +165,12 @@ impl QuotaReservation {
     }
 
     /// A place for an upload that stays unfinished between its requests, if its client may have one more.
-    pub fn of_unfinished(quota: &Arc<StagingQuota>, uploader: Uploader) -> Result<Self, Error> {
+    pub fn of_unfinished(quota: &Arc<StagingQuota>, uploader: Uploader) -> Result<Self, NoPlace> {
         let mut staged = quota.staged.lock();
         let has = staged.of.get(&uploader).map_or(0, |of| of.unfinished);
         let most = quota.bounds.uploads_of_one;
         if most.is_some_and(|most| has >= most.get()) {
-            return Err(Error::Exhausted(
+            return Err(NoPlace(
                 "this client's room for unfinished uploads (--max-uploads-per-client)",
             ));
         }

@@ -24,7 +24,7 @@ use crate::http::values::get::{GetOutcome, get};
 use crate::http::values::moves::{FolderMove, MoveRequest};
 use crate::http::values::put::{PutRequest, put};
 use crate::http::verb::Verb;
-use crate::store::{Digests, Key, Preconditions, UploadId};
+use crate::store::{Digests, Error, Key, Preconditions, UploadId};
 
 /// The answer to the request that `line` is.
 async fn answer(request: &RequestContext, line: &str, body: &mut Received<'_>) -> String {
@@ -109,8 +109,8 @@ async fn perform(request: &RequestContext, words: &[&str], body: &mut Received<'
         }
         ["begin", name] => {
             let asked = stored(request, name, &[])?;
-            let mut upload = begin(request, &asked, None, Vec::new()).await?;
-            upload.announce().to_string()
+            let begun = begin(request, &asked, None, Vec::new()).await?;
+            begun.map_err(Error::from)?.announce().to_string()
         }
         [how @ ("add" | "finish" | "forget"), id, ref at @ ..] => {
             let mut upload = resume(request, UploadId::parse(id).ok_or(NO_SUCH_KEY)?).await?;

@@ -22,7 +22,6 @@ mod histories;
 mod http2;
 mod journal;
 mod ledger;
-mod linearizable;
 mod load;
 mod mutator;
 mod nbd;

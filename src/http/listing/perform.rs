@@ -105,11 +105,10 @@ pub async fn folder_of(
     let Service { store, reactor, .. } = &*request.service;
     let mut page = Page {
         prefix: format!("{}/", key.as_str()),
-        after: String::new(),
         limit: 1,
-        by_folder: false,
         folders: true,
         within: Prefixes::all(),
+        ..Page::default()
     };
     let may_list = |principal: &Principal| principal.may_list(&mut page);
     if !request.principal().is_none_or(may_list) {

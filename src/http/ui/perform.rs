@@ -109,13 +109,11 @@ pub fn session(asked: &RequestHead<'_>) -> Parsed {
 #[async_trait(?Send)]
 impl Verb for UiRequest {
     fn needs(&self) -> Vec<Need<'_>> {
-        vec![Need::any(Right::List, &self.target.page.prefix)]
+        self.target.needs()
     }
 
     fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
-        client.meet_all(self.needs())?;
-        client.may_list(&mut self.target.page);
-        Ok(())
+        self.target.permit(client)
     }
 
     /// The page for browsers, as the client may use it.

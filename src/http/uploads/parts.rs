@@ -19,7 +19,7 @@ use crate::http::uploads::{
     INCONSISTENT_LENGTH, NO_SUCH_UPLOAD, UploadPart, UploadState, kept_headers,
 };
 use crate::http::values::put::{PutRequest, compare, count_upload, verify};
-use crate::store::{self, Digests, Error, Field, Published, Resumable, UploadId, check};
+use crate::store::{self, Digests, Error, Field, NoPlace, Published, Resumable, UploadId, check};
 
 const COMPLETE: &Kind = &Kind::new(StatusCode::CONFLICT, "upload-complete");
 const TAKEN: &Kind = &Kind::new(StatusCode::CONFLICT, "upload-taken");
@@ -63,14 +63,14 @@ impl<E: Into<Refusal>> From<E> for RefusedUpload {
     }
 }
 
-/// Begins an upload of a value, of this `length` where that is known. The `fields` of its request are kept
-/// until the value is published.
+/// Begins an upload of a value, of this `length` where that is known. The `fields` of its request are kept until the
+/// value is published. Where there is no place for it, a value that is all there is still put like any other.
 pub async fn begin(
     request: &RequestContext,
     put: &PutRequest,
     length: Option<u64>,
     fields: Vec<Field>,
-) -> Result<Resumable, Refusal> {
+) -> Result<Result<Resumable, NoPlace>, Refusal> {
     request.begin_change()?;
     let directory = request.service.store.resumable()?;
     if let Some(preconditions) = &put.preconditions {

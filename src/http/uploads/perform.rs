@@ -53,11 +53,10 @@ impl Verb for CreateUpload {
             // The client never learns where it could resume.
             None
         } else {
-            let is_full = |why: &Refusal| matches!(why.cause(), Some(Error::Exhausted { .. }));
-            match begin(request, &put, part.length, creation.fields).await {
+            match begin(request, &put, part.length, creation.fields).await? {
                 // All of the value is here: it needs no place among the unfinished ones.
-                Err(why) if part.is_last && is_full(&why) => None,
-                begun => Some(begun?),
+                Err(_) if part.is_last => None,
+                begun => Some(begun.map_err(Error::from)?),
             }
         };
         let Some(mut upload) = begun else {

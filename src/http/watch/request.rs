@@ -175,16 +175,10 @@ pub fn announce_events(headers: &mut HeaderMap) {
 
 /// Adds the headers of the answer to a WebSocket handshake, with this Sec-WebSocket-Accept.
 pub fn accept_websocket(headers: &mut HeaderMap, accept: String) {
-    headers.extend(upgrade());
+    // Upgrade, and Connection, which goes with it (RFC 9110, section 7.8).
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     put(headers, SEC_WEBSOCKET_ACCEPT, accept);
-}
-
-/// Upgrade, and Connection, which goes with it (RFC 9110, section 7.8).
-fn upgrade() -> [(HeaderName, HeaderValue); 2] {
-    [
-        (UPGRADE, HeaderValue::from_static("websocket")),
-        (CONNECTION, HeaderValue::from_static("upgrade")),
-    ]
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ impl Directory {
     /// walks only where a value ever had an end.
     pub async fn remove_ended(&self) {
         let Some(writing) = &self.writing else { return };
-        let pause = failpoint::expiry_interval(WALK_EVERY);
+        let pause = failpoint::interval("DATA_SERVER_EXPIRY", WALK_EVERY);
         loop {
             let began = Instant::now();
             if self.dir.ends.is_possible()

@@ -116,7 +116,7 @@ impl KeeperContext {
         let bounds = self.account.bounds.iter();
         let shortest = bounds.filter_map(|bound| Some(bound.max_age?.0)).min();
         let look = shortest.map_or(LOOK, |age| (age / 8).clamp(TICK, LOOK));
-        let note = failpoint::uses_interval(NOTE);
+        let note = failpoint::interval("DATA_SERVER_USES", NOTE);
         let (mut looked, mut noted, mut counted) = (None, Instant::now(), Instant::now());
         while !self.has_ended.load(Relaxed) {
             let recounts = self.account.look_at_young(self.writer.dir());

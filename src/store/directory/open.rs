@@ -68,7 +68,7 @@ pub struct Options {
 }
 
 /// The journal: small values and deletes are synced there, with one sync for all waiting writers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct JournalOptions {
     /// True for a journal where the file system allows it; without it each value and each name is synced by itself.
     pub is_used: bool,
@@ -80,7 +80,7 @@ pub struct JournalOptions {
     pub size: u64,
 }
 
-/// A small store, without a cache, an index or a bound.
+/// A small store, without a cache, an index, a journal or a bound.
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -97,22 +97,6 @@ impl Default for Options {
             is_text: |_, _| false,
             bounds: Vec::new(),
             evict_existing: false,
-        }
-    }
-}
-
-impl JournalOptions {
-    /// The default of `size`.
-    pub const SIZE: u64 = 256 << 20;
-}
-
-impl Default for JournalOptions {
-    fn default() -> Self {
-        Self {
-            is_used: true,
-            discards: false,
-            dir: None,
-            size: Self::SIZE,
         }
     }
 }

@@ -30,7 +30,7 @@ use crate::value::Error;
 /// The longest that a change waits for its checkpoint, and a failed checkpoint for the next: a file that a hand removes
 /// within this time may come back after a cut of power.
 fn interval() -> Duration {
-    failpoint::checkpoint_interval(Duration::from_secs(5))
+    failpoint::interval("DATA_SERVER_CHECKPOINT", Duration::from_secs(5))
 }
 
 const MAKE_SEGMENT: &str = "make a segment of the journal";

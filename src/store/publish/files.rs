@@ -227,8 +227,8 @@ impl Files for ValueFiles {
         base: Option<Meta>,
     ) -> Result<Option<Meta>, Error> {
         // A record of what is refused when it is made would be kept by a start that comes before its cancellation: it
-        // could not make it either, and would not read the key.
-        if self.writer.journal.is_used.load(Relaxed) {
+        // could not make it either, and would not read the key. A value that moves would have another tag until then.
+        if self.writer.journal.is_used.load(Relaxed) || change.source().is_some() {
             self.may_change(change, base.is_some())?;
         }
         let admitted = self.admit(change, base);

@@ -18,7 +18,7 @@ use crate::store::bounds::Account;
 use crate::store::directory_fd::open_beneath;
 use crate::store::temp_file::names;
 use crate::store::upload_claim::{Claim, Progress, Touched, UploadEntry, UploadId};
-use crate::transfer::{QuotaReservation, StagingQuota, Uploader};
+use crate::transfer::{NoPlace, QuotaReservation, StagingQuota, Uploader};
 use crate::value::{Error, Key, Meta, is_regular};
 
 /// Uploads at once, those that were published among them.
@@ -90,7 +90,7 @@ impl Registry {
 
     /// Adds `entry`, if there is room, or another upload gives way; answers which were forgotten for it, whose files
     /// are to be removed.
-    pub fn add(&self, entry: Arc<UploadEntry>) -> Result<Vec<UploadId>, Error> {
+    pub fn add(&self, entry: Arc<UploadEntry>) -> Result<Vec<UploadId>, NoPlace> {
         let mut entries = self.entries.lock();
         let mut forgotten = if entries.len() < MOST {
             Vec::new()
@@ -102,7 +102,7 @@ impl Registry {
         }
         if entries.len() >= MOST {
             let Some(claim) = least(&entries, &entry) else {
-                return Err(Error::Exhausted("room for unfinished uploads"));
+                return Err(NoPlace("room for unfinished uploads"));
             };
             claim.removed();
             entries.remove(&claim.entry.id);

@@ -5,6 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::{basic, bearer, rule, sign, subject, token, with_password, write};
+use crate::support::form::{FOLDER, REPLACE, file};
 use crate::support::prelude::*;
 
 /// What signs links here.
@@ -43,18 +44,14 @@ fn status(server: &TestServer, method: &str, target: &str, lines: &str, body: &[
     server.request(method, target, lines, body).status
 }
 
-/// A form with two files, without its end.
-const FORM: &str = "--B\r\nContent-Disposition: form-data; name=\"folder\"\r\n\r\nin/\r\n\
-    --B\r\nContent-Disposition: form-data; name=\"replace\"\r\n\r\n1\r\n\
-    --B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a b\"\r\n\r\none\r\n\
-    --B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"c\"\r\n\r\ntwo\r\n";
-
-fn post(server: &TestServer, who: &str, rest: &str) -> u16 {
-    let (who, body) = (bearer(who), format!("{FORM}{rest}--B--\r\n"));
-    let length = body.len();
-    let kind = "Content-Type: multipart/form-data; boundary=B";
-    let lines = format!("{who}{kind}\r\nContent-Length: {length}\r\n");
-    status(server, "POST", "/-/upload", &lines, body.as_bytes())
+/// Posts a form with two files, and these besides.
+fn post(server: &TestServer, who: &str, others: &[&str]) -> u16 {
+    let names = ["a b", "c"].iter().chain(others).map(|name| file(name));
+    let names: Vec<_> = names.collect();
+    let parts = [(FOLDER, &b"in/"[..]), (REPLACE, b"1")];
+    let files = names.iter().map(|name| (&**name, &b"value"[..]));
+    let parts: Vec<_> = parts.into_iter().chain(files).collect();
+    server.post(&bearer(who), &parts).status
 }
 
 /// The events of the audit log for requests, each in a line.
@@ -104,10 +101,8 @@ fn each_change_and_each_refusal_is_told_once() {
     assert_eq!(did("PUT", "/b", &foreign, b"v"), 403);
     assert_eq!(did("PUT", "/boom", &ann, b"v"), 500);
     assert_eq!(did("GET", "/boom", &ann, b""), 500);
-    assert_eq!(post(&server, "carl", ""), 200);
-    let beyond =
-        "--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"d\"\r\n\r\nthree\r\n";
-    assert_eq!(post(&server, "carl", beyond), 403);
+    assert_eq!(post(&server, "carl", &[]), 200);
+    assert_eq!(post(&server, "carl", &["d"]), 403);
     // A store has no resumable uploads.
     for ends in by_engine(&["PATCH", "DELETE"][..], &[]).iter().copied() {
         let lines = format!("{carl}Upload-Complete: ?0\r\n");

@@ -2,6 +2,7 @@
 //! every way that a value arrives, and whenever the other value appears.
 
 use super::{bearer, one_who_may, rule, serve, subject};
+use crate::support::form::{REPLACE, file};
 use crate::support::prelude::*;
 
 /// A policy whose subject `ann` may create everything, with this line in the rule, and `bob` everything.
@@ -18,14 +19,6 @@ const ANSWERS: [(&str, u16, &str); 4] = [
     ("existing = 409\n", 409, "exists"),
     ("existing = 412\n", 412, "exists"),
 ];
-
-fn form(name: &str, value: &[u8]) -> Vec<u8> {
-    let head = format!(
-        "--b\r\nContent-Disposition: form-data; name=\"replace\"\r\n\r\n1\r\n\
-         --b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\r\n"
-    );
-    [head.as_bytes(), value, b"\r\n--b--\r\n"].concat()
-}
 
 #[test]
 fn a_key_that_has_a_value_is_answered_as_the_rule_says() {
@@ -46,12 +39,8 @@ fn a_key_that_has_a_value_is_answered_as_the_rule_says() {
         let own = put("k", "If-None-Match: *\r\n", b"second");
         let problem = "urn:data-server:problem:precondition-failed";
         assert_eq!((own.status, &own.json()["type"]), (412, &problem.into()));
-        let body = form("k", b"second");
-        let lines = format!(
-            "{ann}Content-Type: multipart/form-data; boundary=b\r\nContent-Length: {}\r\n",
-            body.len()
-        );
-        let posted = ask(&mut server.connect(), "POST", "/-/upload", &lines, &body);
+        let parts: [(&str, &[u8]); 2] = [(REPLACE, b"1"), (&file("k"), b"second")];
+        let posted = server.post(&ann, &parts);
         assert_eq!(posted.status, status, "{existing}");
         assert_eq!(server.dir.read("k"), b"first", "{existing}");
         server.dir.assert_holds(&["k"]);

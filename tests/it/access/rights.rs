@@ -6,6 +6,7 @@
 
 use super::{bearer, one_who_may, rule, serve, serve_on, subject};
 use crate::archives::tar;
+use crate::support::form::{FOLDER, FORM, REPLACE, file, form};
 use crate::support::prelude::*;
 
 /// The rights of the subjects: to what begins with `in/`, with `to/`, and with `in/f/k`, a part of a folder.
@@ -210,33 +211,23 @@ impl Row {
     }
 
     fn ask(&self, raw: &mut Raw, proof: &str) -> Response {
-        let (kind, body) = match (self.method, self.target) {
-            (_, "/-/upload") if !self.last.is_empty() => {
-                ("multipart/form-data; boundary=b", self.form())
+        let destination = format!("Destination: {}\r\n", self.last);
+        let (of_body, body) = match (self.method, self.last.rsplit_once('/')) {
+            ("MOVE" | "COPY", _) => (&*destination, Vec::new()),
+            ("POST", Some((folder, name))) => {
+                let parts: [(&str, &[u8]); 3] = [
+                    (FOLDER, folder.as_bytes()),
+                    (REPLACE, b"1"),
+                    (&file(name), b"w"),
+                ];
+                (FORM, form(&parts))
             }
-            (_, target) if target.contains("?archive") => {
-                ("application/x-tar", tar([(self.last, &b"w"[..])]))
-            }
-            _ => ("text/plain", self.last.as_bytes().to_vec()),
+            _ if self.target.contains("?archive") => ("", tar([(self.last, &b"w"[..])])),
+            _ => ("", self.last.as_bytes().to_vec()),
         };
-        let body = if matches!(self.method, "PUT" | "POST") {
-            body
-        } else {
-            Vec::new()
-        };
-        let of_body = format!("Content-Type: {kind}\r\n");
-        let of_body = if body.is_empty() { "" } else { &of_body };
-        let lines = match self.method {
-            "MOVE" | "COPY" => format!("Destination: {}\r\n", self.last),
-            _ => of_body.to_owned(),
-        };
-        ask(
-            raw,
-            self.method,
-            self.target,
-            &format!("{proof}{lines}{}", self.lines),
-            &body,
-        )
+        let body = if self.method == "GET" { &[] } else { &*body };
+        let lines = format!("{proof}{of_body}{}", self.lines);
+        ask(raw, self.method, self.target, &lines, body)
     }
 
     /// Whether `access explain` ends as the answer does, or takes no such request. It knows no lines, and says what a
@@ -263,22 +254,6 @@ impl Row {
             Some(1) => is_refused,
             code => code == Some(2),
         }
-    }
-
-    /// A form with one file, which replaces another.
-    fn form(&self) -> Vec<u8> {
-        let (folder, name) = self.last.rsplit_once('/').expect("a folder");
-        let part = |of: &str, data| {
-            format!("--b\r\nContent-Disposition: form-data; name={of}\r\n\r\n{data}\r\n")
-        };
-        let file = format!("\"file\"; filename=\"{name}\"");
-        let parts = [
-            part("\"folder\"", folder),
-            part("\"replace\"", "1"),
-            part(&file, "w"),
-            "--b--\r\n".to_owned(),
-        ];
-        parts.concat().into_bytes()
     }
 }
 

@@ -2,6 +2,7 @@
 //! length too no more lies on the disk than a quota has.
 
 use super::assert_has;
+use crate::support::form::{FOLDER, FORM, file, form};
 use crate::support::prelude::*;
 
 const MIB: usize = 1 << 20;
@@ -61,14 +62,7 @@ fn each_way_of_a_large_value_evicts_what_lacks_and_no_more() {
             assert_eq!(server.put_chunked("large", value).status, 200);
         }),
         ("a form", |server, value| {
-            let head =
-                "--X\r\nContent-Disposition: form-data; name=\"file\"; filename=\"large\"\r\n\r\n";
-            let body = [head.as_bytes(), value, b"\r\n--X--\r\n"].concat();
-            let lines = format!(
-                "Content-Type: multipart/form-data; boundary=X\r\nContent-Length: {}\r\n",
-                body.len()
-            );
-            let found = server.request("POST", "/-/upload", &lines, &body).status;
+            let found = server.post("", &[(&file("large"), value)]).status;
             assert_eq!(found, 200);
         }),
         ("a member of a tar", |server, value| {
@@ -137,14 +131,13 @@ fn of_an_unknown_length_no_more_lies_on_the_disk_than_a_quota_has() {
     let large = vec![7; 30 * MIB];
     let why = r#"the bound of "q/a/" is full (max-size 1.0 MiB): delete values first"#;
     server.put_chunked("q/a/chunks", &large).says(507, why);
-    let head = "--X\r\nContent-Disposition: form-data; name=\"file\"; filename=\"form\"\r\n\r\n";
-    let folder = "--X\r\nContent-Disposition: form-data; name=\"folder\"\r\n\r\nq/a\r\n";
     let mut raw = server.connect();
-    let form = format!(
-        "POST /-/upload HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\nContent-Type: multipart/form-data; boundary=X\r\n\r\n{folder}{head}",
+    let head = format!(
+        "POST /-/upload HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n{FORM}\r\n",
         40 * MIB
     );
-    let _may_be_refused_meanwhile = raw.offer([form.as_bytes(), &large].concat());
+    let form = form(&[(FOLDER, b"q/a"), (&file("form"), &large)]);
+    let _may_be_refused_meanwhile = raw.offer([head.as_bytes(), &form].concat());
     raw.answer().says(507, why);
     // Parts are refused before they are received, and the upload is none.
     for lines in [

@@ -1,6 +1,7 @@
 //! A bound that evicts: the value used longest ago goes, whole and in order, and is told of.
 
 use super::{BLOCK, assert_has, each_way, start, store_all, tick};
+use crate::support::form::{FORM, file, form};
 use crate::support::prelude::*;
 
 /// Room for six values of one block.
@@ -49,11 +50,7 @@ fn a_value_that_a_client_is_told_to_be_there_counts_as_used() {
         header
     };
     let packed = [header("e").as_bytes(), &BLOCK[..], &[0; 1024]].concat();
-    let form = b"--X\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\nv\r\n--X--\r\n";
-    let of_form = format!(
-        "Content-Type: multipart/form-data; boundary=X\r\nContent-Length: {}\r\n",
-        form.len()
-    );
+    let form = form(&[(&file("f"), b"v")]);
     each_way(&["--max-size", "36KiB"], |server| {
         store_all(server, "a b c d e f g h i");
         let ways: [(&str, &str, &str, &[u8], u16); 7] = [
@@ -80,7 +77,7 @@ fn a_value_that_a_client_is_told_to_be_there_counts_as_used() {
                 412,
             ),
             ("PUT", "/?archive=tar", "If-None-Match: *\r\n", &packed, 200),
-            ("POST", "/-/upload", &of_form, form, 412),
+            ("POST", "/-/upload", FORM, &form, 412),
             ("HEAD", "/g", "", b"", 200),
         ];
         for (method, path, lines, body, status) in ways {

@@ -2,6 +2,7 @@
 
 use super::start;
 use crate::archives::tar;
+use crate::support::form::{REPLACE, file};
 use crate::support::prelude::*;
 
 const LEN: usize = 16 << 10;
@@ -15,18 +16,6 @@ fn a_value_of_the_same_size_replaces_another_by_each_door_and_no_other_goes() {
         server.store_each("a b c d", pattern(1, LEN));
         let value = |seed| pattern(seed, LEN);
         let archive = tar([("d", &value(5)[..])]);
-        let head = "--X\r\nContent-Disposition: form-data; name=\"";
-        let form = [
-            format!("{head}replace\"\r\n\r\n1\r\n{head}file\"; filename=\"d\"\r\n\r\n")
-                .into_bytes(),
-            value(6),
-            b"\r\n--X--\r\n".to_vec(),
-        ];
-        let form = form.concat();
-        let of_form = format!(
-            "Content-Type: multipart/form-data; boundary=X\r\nContent-Length: {}\r\n",
-            form.len()
-        );
         let in_parts = || {
             let mut raw = server.connect();
             let upload = Resumable::create(&mut raw, "d", "", &value(7)[..5_000]);
@@ -41,7 +30,7 @@ fn a_value_of_the_same_size_replaces_another_by_each_door_and_no_other_goes() {
                 server.request("PUT", "/?archive=tar", "", &archive)
             }),
             ("form", &|| {
-                server.request("POST", "/-/upload", &of_form, &form)
+                server.post("", &[(REPLACE, b"1"), (&file("d"), &value(6))])
             }),
             ("parts", &in_parts),
             ("COPY", &|| {

@@ -1,6 +1,7 @@
 //! What of a PUT is taken for an end, how long it is kept, and how it is told.
 
 use super::{NOTE, now, put};
+use crate::support::form::file;
 use crate::support::prelude::*;
 use crate::support::s3::Stub;
 
@@ -127,14 +128,8 @@ fn an_end_that_no_value_can_have_is_refused_before_the_body() {
     assert!(!server.dir.own(NOTE).exists());
     let end = "X-Delete-After: 60\r\n";
     for (of_form, of_part) in [(end, ""), ("", end), ("", "x-delete-at: 9000000000\r\n")] {
-        let form = format!(
-            "--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"x\"\r\n{of_part}\r\nx\r\n--B--\r\n"
-        );
-        let lines = format!(
-            "Content-Type: multipart/form-data; boundary=B\r\n{of_form}Content-Length: {}\r\n",
-            form.len()
-        );
-        let got = server.request("POST", "/-/upload", &lines, form.as_bytes());
+        let head = format!("{}\r\n{}", file("x"), of_part.trim_end());
+        let got = server.post(of_form, &[(head.trim_end(), b"x")]);
         got.says(400, "the files of a form have no end");
         server.dir.assert_holds(&["k"]);
     }

@@ -1,6 +1,7 @@
 //! A value that has ended is absent: so no request is refused because its file is there.
 
 use super::{end, put, removed};
+use crate::support::form::{FOLDER, file};
 use crate::support::prelude::*;
 
 const WAYS: [&[&str]; 3] = [
@@ -14,12 +15,6 @@ const WAYS: [&[&str]; 3] = [
 fn each_door_opens_where_a_value_has_ended() {
     directory_only!("an end");
     let tar = crate::archives::tar([("x", &b"v"[..]), ("f/y", b"v")]);
-    let form = "--X\r\nContent-Disposition: form-data; name=\"folder\"\r\n\r\nform\r\n\
-        --X\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a/x\"\r\n\r\nv\r\n--X--\r\n";
-    let of_form = format!(
-        "Content-Type: multipart/form-data; boundary=X\r\nContent-Length: {}\r\n",
-        form.len()
-    );
     for way in WAYS {
         let server = TestServer::start(way);
         server.store_each("folder/a/v folder/b moved1/v moved2/v value", "v");
@@ -70,7 +65,7 @@ fn each_door_opens_where_a_value_has_ended() {
                 server.request("PUT", "/tar/?archive=tar", "", &tar)
             }),
             ("form/a", 200, "form/a/x", &|| {
-                server.request("POST", "/-/upload", &of_form, form.as_bytes())
+                server.post("", &[(FOLDER, b"form"), (&file("a/x"), b"v")])
             }),
         ];
         for (name, ..) in &doors {

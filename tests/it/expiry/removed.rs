@@ -112,7 +112,10 @@ fn an_end_survives_a_kill_and_a_replay() {
     for durability in ["os", "disk"] {
         let launch = || {
             let launch = Launch::new(&["--durability", durability]);
-            launch.env("DATA_SERVER_CHECKPOINT", "600").on(&dir).start()
+            launch
+                .env("DATA_SERVER_CHECKPOINT", "600000")
+                .on(&dir)
+                .start()
         };
         let mut server = launch();
         let at = format!("X-Delete-At: {}\r\n", now() + 5000);

@@ -1,5 +1,5 @@
-//! A folder that is a mount, of a file system of its own or of the same one, or has one below it: what cannot be done is refused and says why, and
-//! nothing is lost.
+//! A folder that is a mount, of a file system of its own or of the same one, or has one below it: what cannot be done
+//! is refused and says why, and nothing is lost.
 
 use super::{make, remove, report};
 use crate::support::prelude::*;

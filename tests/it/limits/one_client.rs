@@ -101,6 +101,23 @@ fn one_client_has_some_of_the_unfinished_uploads_alone() {
     assert_eq!(Resumable::ask_to_create(raw, "k", CREATE, b"").status, 503);
 }
 
+/// A value that is all there is stored without a place for its upload, and not whatever it is that the server lacks.
+#[test]
+fn a_shortage_of_descriptors_is_no_want_of_a_place() {
+    directory_only!("the files of uploads");
+    tracing_only!("files of uploads that cannot be made");
+    let server = TestServer::start(&["--max-uploads-per-client", "1"]);
+    let uploads = server.dir.own("uploads");
+    let short = ["-P", text(&uploads), "-e", "inject=openat2:error=EMFILE"];
+    let tracer = Attached::to(&server, &short);
+    let whole = "Upload-Complete: ?1\r\nUpload-Draft-Interop-Version: 8\r\n";
+    let refused = Resumable::ask_to_create(&mut server.connect(), "k", whole, b"value");
+    assert!(tracer.has_injected());
+    refused.says(503, "file descriptors");
+    drop(tracer);
+    server.dir.assert_holds(&[]);
+}
+
 /// The head of one PUT took all the space of the disk.
 #[test]
 fn a_put_that_announces_the_free_space_and_sends_nothing_leaves_it_to_others() {

@@ -364,3 +364,30 @@ fn without_a_rename_that_replaces_nothing_a_value_moves_or_stays_as_it_was() {
     server.dir.assert_holds(&["b"]);
     assert_eq!(raw.get("b").body, b"v");
 }
+
+/// A value has the tag of its move just before its new name: what asks for it by the old tag then may be 412, and what
+/// asks for it without may take it with the new one. None of it loses the value or has it twice.
+#[test]
+fn a_change_by_the_tag_of_before_a_move_that_is_under_way_changes_nothing() {
+    directory_only!("moves");
+    tracing_only!("a move that takes its time");
+    for args in MODES {
+        for method in ["COPY", "MOVE", "DELETE"] {
+            let server = Launch::new(args).start();
+            let mut raw = server.connect();
+            raw.put("a", "v");
+            let old = etag(&server, "a");
+            let slow = "inject=renameat2:delay_enter=300000";
+            let tracer = Attached::to(&server, &["-e", "trace=renameat2", "-e", slow]);
+            let mut mover = server.begin("MOVE", "/a", "Destination: /b\r\nContent-Length: 0\r\n");
+            eventually("it has the tag of its move", || etag(&server, "a") != old);
+            let by_old = format!("If-Match: {old}\r\n");
+            let late = send(&mut raw, method, "/a", "/c", &by_old);
+            assert!(matches!(late.status, 404 | 412), "{method}: {late:?}");
+            assert_eq!(mover.answer().status, 201);
+            drop(tracer);
+            server.dir.assert_holds(&["b"]);
+            assert_eq!(raw.get("b").body, b"v");
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! Proves the output for operators: one access event per request with all its fields, lines that clients cannot forge,
 //! and exactly one line on standard output.
 
+use crate::support::form::file;
 use crate::support::prelude::*;
 
 /// Requests of one connection: the method, the key, the length of the body, and the status.
@@ -98,13 +99,8 @@ fn answer_length(answer: &Response, is_head: bool) -> usize {
 fn known_traffic_is_counted_logged_and_audited_once() {
     let mut server = TestServer::start(&["--access-log", "--audit-log", "--threads", "1"]);
     known_traffic_is_counted(&server);
-    let form = "--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"x\"\r\n\r\nx\r\n\
-        --B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"y\"\r\n\r\ny\r\n--B--\r\n";
-    let lines = format!(
-        "X-Request-Id: of-a-form\r\nContent-Type: multipart/form-data; boundary=B\r\nContent-Length: {}\r\n",
-        form.len()
-    );
-    let got = server.request("POST", "/-/upload", &lines, form.as_bytes());
+    let parts: [(&str, &[u8]); 2] = [(&file("x"), b"x"), (&file("y"), b"y")];
+    let got = server.post("X-Request-Id: of-a-form\r\n", &parts);
     assert_eq!((got.status, got.must("x-request-id")), (200, "of-a-form"));
     let mut expected: Vec<_> = table(TRAFFIC)
         .map(|[method, key, length, status]| (method, key, length, status))

@@ -3,6 +3,7 @@
 
 use reqwest::Url;
 
+use crate::support::form::{FOLDER, FORM, file, form};
 use crate::support::prelude::*;
 
 const HTML: &str = "Accept: text/html\r\n";
@@ -102,13 +103,9 @@ fn redirects_lead_to_the_folder() {
     let mut site = needed!(Site::of(&server));
     let got = site.ask("GET", "/files/a/b", HTML, b"");
     assert_eq!(site.location("/files/a/b", &got), "/files/a/b/");
-    let form = "--B\r\nContent-Disposition: form-data; name=\"folder\"\r\n\r\na/b\r\n\
-                --B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\nx\r\n--B--\r\n";
-    let lines = format!(
-        "{HTML}Content-Type: multipart/form-data; boundary=B\r\nContent-Length: {}\r\n",
-        form.len()
-    );
-    let sent = site.ask("POST", "/files/-/upload", &lines, form.as_bytes());
+    let form = form(&[(FOLDER, b"a/b"), (&file("f"), b"x")]);
+    let lines = format!("{HTML}{FORM}Content-Length: {}\r\n", form.len());
+    let sent = site.ask("POST", "/files/-/upload", &lines, &form);
     assert_eq!(sent.status, 303);
     assert_eq!(site.location("/files/-/upload", &sent), "/files/a/b/");
 }

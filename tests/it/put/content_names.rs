@@ -3,6 +3,7 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::support::form::{FOLDER, file};
 use crate::support::prelude::*;
 use crate::support::s3::hex;
 
@@ -89,20 +90,13 @@ fn a_file_of_a_form_has_its_digest_as_its_name() {
     let server = serve(&[]);
     let large = pattern(1, 300_000);
     let post = |files: &[(&str, &[u8])]| {
-        let mut body =
-            b"--b\r\nContent-Disposition: form-data; name=\"folder\"\r\n\r\ncas\r\n".to_vec();
-        for (name, value) in files {
-            let head = format!(
-                "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\r\n"
-            );
-            body.extend([head.as_bytes(), value, b"\r\n"].concat());
-        }
-        body.extend(b"--b--\r\n");
-        let lines = format!(
-            "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: {}\r\n",
-            body.len()
-        );
-        ask(&mut server.connect(), "POST", "/-/upload", &lines, &body).status
+        let names: Vec<_> = files.iter().map(|(name, _)| file(name)).collect();
+        let files = names
+            .iter()
+            .zip(files)
+            .map(|(name, (_, value))| (&**name, *value));
+        let parts = [(FOLDER, &b"cas"[..])].into_iter().chain(files);
+        server.post("", &parts.collect::<Vec<_>>()).status
     };
     let [small, long, other] = [&b"small"[..], &large, b"other"].map(digest);
     let keys = [&small, &long].map(|name| format!("cas/{name}"));

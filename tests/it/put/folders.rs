@@ -237,9 +237,15 @@ fn assert_read_and_not_written(server: &TestServer, from: &Path) {
     let large = server.connect().ask(put_head("a/large", 5_000_000));
     let lines = "Upload-Complete: ?0\r\nUpload-Length: 5000000\r\n";
     let resumable = Resumable::ask_to_create(&mut server.connect(), "a/large", lines, b"");
+    let before = fs::metadata(server.dir.file("a/k")).expect("the file");
+    let moved = server.request("MOVE", "/a/k", "Destination: /k\r\n", b"");
+    let after = fs::metadata(server.dir.file("a/k")).expect("the file");
     let deleted = server.ask("DELETE", "a/k").status;
     let names = server.dir.names();
     bound.end();
+    moved.says(409, "between which no value is moved");
+    let changed = |of: &fs::Metadata| (of.ctime(), of.ctime_nsec());
+    assert_eq!(changed(&before), changed(&after), "no tag of the move");
     assert_eq!(got.body, b"there");
     let why =
         "the folder \"a\" lies on another file system or mount, where no value can be moved to";

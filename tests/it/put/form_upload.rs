@@ -1,50 +1,19 @@
 //! Proves POST of forms with files at `/-/upload`: what a browser sends without scripts is stored, as a PUT stores it,
 //! and what is not understood, not allowed or cut off is not.
 
+use crate::support::form::{BOUNDARY, FOLDER, FORM, REPLACE, file, form};
 use crate::support::prelude::*;
 
 const MIB: usize = 1 << 20;
-const BOUNDARY: &str = "----WebKitFormBoundaryo2Jt5";
 const HTML: &str = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\n";
-
-/// The body of a form: of each part what follows `form-data; ` in its head, and its data.
-fn form(parts: &[(&str, &[u8])]) -> Vec<u8> {
-    let mut body = Vec::new();
-    for (head, data) in parts {
-        let head = format!("--{BOUNDARY}\r\nContent-Disposition: form-data; {head}\r\n\r\n");
-        body.extend([head.as_bytes(), data, b"\r\n"].concat());
-    }
-    body.extend(format!("--{BOUNDARY}--\r\n").as_bytes());
-    body
-}
-
-/// A part that is a file.
-fn file(name: &str) -> String {
-    format!("name=\"file\"; filename=\"{name}\"")
-}
-
-const FOLDER: &str = "name=\"folder\"";
-const REPLACE: &str = "name=\"replace\"";
 
 /// The head of a request that posts a form of this length.
 fn head(lines: &str, length: usize) -> String {
-    format!(
-        "POST /-/upload HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n{lines}\
-         Content-Type: multipart/form-data; boundary={BOUNDARY}\r\n\r\n"
-    )
+    format!("POST /-/upload HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n{lines}{FORM}\r\n")
 }
 
 fn post(raw: &mut Raw, lines: &str, body: &[u8]) -> Response {
-    let lines = format!(
-        "Content-Type: multipart/form-data; boundary={BOUNDARY}\r\nContent-Length: {}\r\n{lines}",
-        body.len()
-    );
-    ask(raw, "POST", "/-/upload", &lines, body)
-}
-
-/// Posts a form of these parts on a connection of its own.
-fn send(server: &TestServer, lines: &str, parts: &[(&str, &[u8])]) -> Response {
-    post(&mut server.connect(), lines, &form(parts))
+    ask(raw, "POST", "/-/upload", &format!("{lines}{FORM}"), body)
 }
 
 #[test]
@@ -130,12 +99,12 @@ fn nothing_is_replaced_unless_the_form_or_a_precondition_says_so() {
     server.store("f/b", "old");
     let [a, b, c] = ["a,1", "b", "c"].map(file);
     let parts: [(&str, &[u8]); 4] = [(FOLDER, b"f"), (&a, b"new"), (&b, b"new"), (&c, b"new")];
-    let got = send(&server, "", &parts);
+    let got = server.post("", &parts);
     let why = "f/b: the precondition does not hold; stored before: f/a%2C1";
     assert_eq!((got.status, got.text().trim_end()), (412, why));
     server.dir.assert_holds(&["f/a,1", "f/b"]);
     assert_eq!(server.dir.read("f/b"), b"old");
-    let got = send(&server, "Accept: application/problem+json\r\n", &parts);
+    let got = server.post("Accept: application/problem+json\r\n", &parts);
     let problem = got.json();
     let kind = "urn:data-server:problem:precondition-failed";
     assert_eq!(problem["type"], kind);
@@ -145,17 +114,17 @@ fn nothing_is_replaced_unless_the_form_or_a_precondition_says_so() {
 
     let replacing = |text: &'static [u8]| [&parts[..1], &[(REPLACE, text)], &parts[1..]].concat();
     for no in [&b""[..], b"off", b"0"] {
-        assert_eq!(send(&server, "", &replacing(no)).status, 412);
+        assert_eq!(server.post("", &replacing(no)).status, 412);
     }
     for yes in [&b"on"[..], b"1", b"true"] {
-        assert_eq!(send(&server, "", &replacing(yes)).status, 200);
+        assert_eq!(server.post("", &replacing(yes)).status, 200);
     }
     assert_eq!(server.dir.read("f/b"), b"new");
 
     // Preconditions of the head are of each file, and take the place of the rule.
     let etag = server.get("f/b").must("etag").to_owned();
     let one: [(&str, &[u8]); 2] = [(FOLDER, b"f"), (&file("b"), b"newer")];
-    let status = |lines: &str, parts: &[_]| send(&server, lines, parts).status;
+    let status = |lines: &str, parts: &[_]| server.post(lines, parts).status;
     assert_eq!(status("If-Match: \"other\"\r\n", &one), 412);
     assert_eq!(status("If-None-Match: *\r\n", &replacing(b"on")), 412);
     assert_eq!(server.dir.read("f/b"), b"new");
@@ -177,7 +146,7 @@ fn names_become_keys_by_the_rules_of_keys() {
         ("d/", "-", "d/-"),
     ] {
         let parts: [(&str, &[u8]); 2] = [(FOLDER, folder.as_bytes()), (&file(name), b"x")];
-        send(&server, "", &parts).says(200, "");
+        server.post("", &parts).says(200, "");
         assert_eq!(server.dir.read(key), b"x");
     }
     server.dir.clear();
@@ -198,10 +167,12 @@ fn names_become_keys_by_the_rules_of_keys() {
         (&deep.repeat(2), "x", 400, too_long),
     ] {
         let parts: [(&str, &[u8]); 2] = [(FOLDER, folder.as_bytes()), (&file(name), b"x")];
-        send(&server, "", &parts).says(status, problem);
+        server.post("", &parts).says(status, problem);
     }
     server.store("a", "a value");
-    send(&server, "", &[(FOLDER, b"a"), (&file("x"), b"x")]).says(409, "");
+    server
+        .post("", &[(FOLDER, b"a"), (&file("x"), b"x")])
+        .says(409, "");
     server.dir.assert_holds(&["a"]);
 }
 
@@ -209,7 +180,7 @@ fn names_become_keys_by_the_rules_of_keys() {
 fn what_is_not_understood_is_refused_with_the_reason() {
     let server = TestServer::start(&[]);
     let refused = |parts: &[(&str, &[u8])], why: &str| {
-        send(&server, "", parts).says(400, why);
+        server.post("", parts).says(400, why);
         server.dir.assert_holds(&[]);
     };
     let x = file("x");
@@ -220,7 +191,7 @@ fn what_is_not_understood_is_refused_with_the_reason() {
     refused(&[(FOLDER, b"\xff"), (x, b"x")], "not UTF-8");
     refused(&[(REPLACE, b"maybe"), (x, b"x")], "replace is not one of");
     for (field, value, name) in [(FOLDER, &b"a"[..], "folder"), (REPLACE, b"on", "replace")] {
-        let got = send(&server, "", &[(x, b"x"), (field, value)]);
+        let got = server.post("", &[(x, b"x"), (field, value)]);
         let why = format!("{name} comes after a file; it belongs before the first");
         got.says(400, &why);
         got.says(400, "; stored before: x");
@@ -282,10 +253,12 @@ fn other_media_types_are_no_forms() {
 fn read_only_refuses_discard_drops_and_the_admin_listener_has_no_forms() {
     let parts: [(&str, &[u8]); 2] = [(FOLDER, b"f"), (&file("x"), b"value")];
     let read_only = TestServer::start(&["--read-only"]);
-    send(&read_only, "", &parts).says(403, "this server is read-only");
+    read_only
+        .post("", &parts)
+        .says(403, "this server is read-only");
     let server = TestServer::start(&["--discard"]);
-    send(&server, "", &parts).says(200, "[{\"key\":\"f/x\"}]");
-    assert_eq!(send(&server, HTML, &parts).must("location"), "../f/");
+    server.post("", &parts).says(200, "[{\"key\":\"f/x\"}]");
+    assert_eq!(server.post(HTML, &parts).must("location"), "../f/");
     server.dir.assert_holds(&[]);
     let parted = TestServer::start(&["--admin", "127.0.0.1:0"]);
     let mut admin = Raw::connect(parted.admin());
@@ -368,16 +341,16 @@ fn an_upload_cut_off_leaves_nothing_of_its_file_and_those_before() {
 fn limits_are_of_each_value() {
     let server = TestServer::start(&["--max-body", "1000"]);
     let (fits, long) = (vec![b'x'; 1000], vec![b'x'; 1001]);
-    let got = send(&server, "", &[(&file("a"), &fits), (&file("b"), &fits)]);
+    let got = server.post("", &[(&file("a"), &fits), (&file("b"), &fits)]);
     assert_eq!(got.status, 200, "more than the limit together");
     let [c, d, e] = ["c", "d", "e"].map(file);
-    let got = send(&server, "", &[(&c, &fits), (&d, &long), (&e, b"")]);
+    let got = server.post("", &[(&c, &fits), (&d, &long), (&e, b"")]);
     got.says(413, "(1000 bytes); stored before: c");
     server.dir.assert_holds(&["a", "b", "c"]);
 
     let server = TestServer::start(&["--max-key-depth", "3"]);
     let parts: &[(&str, &[u8])] = &[(FOLDER, b"a/b"), (&file("k"), b"v"), (&file("c/k"), b"v")];
-    send(&server, "", parts).says(400, "(3, --max-key-depth)");
+    server.post("", parts).says(400, "(3, --max-key-depth)");
     server.dir.assert_holds(&["a/b/k"]);
 
     let (quota, all) = by_engine(("1MiB", MIB), ("64KiB", 64 << 10));
@@ -387,7 +360,9 @@ fn limits_are_of_each_value() {
     other.send("the beginning");
     let comes = || Scrape::of(server.addr).sum("data_server_uploads_in_flight", &[]) > 0.5;
     eventually("the other upload has the quota", comes);
-    send(&server, "", &[(&file("a"), b""), (&file("b"), &fits)]).says(503, "stored before: a");
+    server
+        .post("", &[(&file("a"), b""), (&file("b"), &fits)])
+        .says(503, "stored before: a");
     server.dir.assert_holds(&["a"]);
 }
 
@@ -410,7 +385,7 @@ fn a_client_that_waits_is_told_to_go_on_and_the_media_type_of_a_part_is_kept() {
         ("c.png", "no type", "image/png"),
     ] {
         let head = format!("{}\r\nContent-Type: {sent}", file(name));
-        assert_eq!(send(&server, "", &[(&head, b"x")]).status, 200);
+        assert_eq!(server.post("", &[(&head, b"x")]).status, 200);
         assert_eq!(server.get(name).must("content-type"), kept, "{name}");
     }
 }
@@ -437,7 +412,7 @@ fn a_form_that_a_bound_has_no_room_for_evicts_none_of_its_own_files() {
     pass(Duration::from_millis(20)); // a tick of the clock of uses
     let names: Vec<_> = (0..6).map(|n| file(&n.to_string())).collect();
     let parts: Vec<_> = names.iter().map(|name| (&**name, &[7; 4096][..])).collect();
-    let refused = send(&server, "", &parts);
+    let refused = server.post("", &parts);
     refused.says(
         507,
         "the bound of all values is full (max-size 16.0 KiB): all of this",

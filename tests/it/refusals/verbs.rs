@@ -2,6 +2,7 @@
 
 use super::Ask;
 use crate::archives::tar;
+use crate::support::form::{self, FOLDER, FORM, file};
 use crate::support::prelude::*;
 
 /// What a verb is, by which refusals choose:
@@ -170,23 +171,11 @@ fn split(key: &str) -> (&str, &str) {
 }
 
 fn form(ask: &Ask<'_>) -> Request {
-    const BOUNDARY: &str = "----of-a-form";
     let (folder, name) = split(ask.key);
-    let part = |head: &str, data: &[u8]| {
-        let head = format!("--{BOUNDARY}\r\nContent-Disposition: form-data; {head}\r\n\r\n");
-        [head.as_bytes(), data, b"\r\n"].concat()
-    };
-    let body = [
-        part("name=\"folder\"", folder.as_bytes()),
-        part(
-            &format!("name=\"file\"; filename=\"{name}\""),
-            &pattern(9, ask.len.unwrap_or(SMALL)),
-        ),
-        format!("--{BOUNDARY}--\r\n").into_bytes(),
-    ];
-    let kind = format!("Content-Type: multipart/form-data; boundary={BOUNDARY}\r\n");
+    let value = pattern(9, ask.len.unwrap_or(SMALL));
+    let body = form::form(&[(FOLDER, folder.as_bytes()), (&file(name), &value)]);
     let target = format!("/-/upload{}", ask.query);
-    Request::new("POST", target, kind + ask.lines).with(body.concat())
+    Request::new("POST", target, format!("{FORM}{}", ask.lines)).with(body)
 }
 
 fn unpack(ask: &Ask<'_>) -> Request {

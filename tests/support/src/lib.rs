@@ -8,6 +8,7 @@ mod client;
 mod dir;
 mod engine;
 mod follow;
+pub mod form;
 pub mod frames;
 pub mod history;
 mod html;

@@ -44,7 +44,7 @@ impl TestServer {
             let mut lines = lines.collect::<Vec<_>>().concat();
             let is_move = matches!(method, "MOVE" | "COPY");
             if is_move {
-                lines += &format!("Destination: {last}\r\n");
+                lines = format!("Destination: {last}\r\n{lines}");
             }
             let (is_partial, status) = (status.starts_with('~'), status.trim_start_matches('~'));
             let status: u16 = status.parse().expect("a status");
@@ -111,16 +111,13 @@ fn parts(cell: &str) -> impl Iterator<Item = &str> {
 /// The text with what stands for repeated characters as they are.
 fn repeated(text: &str) -> String {
     let mut pieces = text.split('{');
-    let mut whole = pieces.next().unwrap_or_default().to_owned();
-    for piece in pieces {
+    let first = pieces.next().map(str::to_owned);
+    let others = pieces.map(|piece| {
         let times = piece.split_once('}').and_then(|(what, rest)| {
             let (of, times) = what.split_at_checked(1)?;
-            Some((of.repeat(times.parse().ok()?), rest))
+            Some(of.repeat(times.parse().ok()?) + rest)
         });
-        match times {
-            Some((characters, rest)) => whole += &(characters + rest),
-            None => whole += &format!("{{{piece}"),
-        }
-    }
-    whole
+        times.unwrap_or_else(|| format!("{{{piece}"))
+    });
+    first.into_iter().chain(others).collect()
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::client::Rules;
 use super::planted::lies;
-use crate::support::history::{Asked, Event, Told, Verdict, beginning, judge};
+use crate::support::history::{Asked, Event, Only, Told, Verdict, beginning, judge};
 
 /// What was counted over all histories.
 #[derive(Default)]
@@ -43,6 +43,13 @@ impl Counts {
         self.events.extend(actors.iter().flatten());
     }
 
+    /// Adds histories in which nothing is evicted.
+    pub(super) fn add_all(&mut self, histories: &[Vec<Vec<Event>>]) {
+        for actors in histories {
+            self.add(actors, false);
+        }
+    }
+
     pub(super) fn count(&self, is_it: impl Fn(&Event) -> bool) -> usize {
         self.events.iter().filter(|event| is_it(event)).count()
     }
@@ -54,6 +61,18 @@ impl Counts {
 
     /// Refuses to have proved anything by histories in which little happened.
     pub(super) fn assert_proves(&self, rules: Rules) {
+        if rules.registers {
+            let swapped = self.done(|asked| matches!(asked, Asked::Put(_, _, Only::Over(_))));
+            let created = self.done(|asked| matches!(asked, Asked::Put(_, _, Only::New)));
+            let refused = self.count(|event| event.told == Told::Refused);
+            for number in [swapped, created, refused, self.lies] {
+                assert!(
+                    number >= self.histories,
+                    "too few to prove anything: {self}"
+                );
+            }
+            return;
+        }
         let asked: [fn(&Asked) -> bool; 7] = [
             |asked| matches!(asked, Asked::Put(..)),
             |asked| matches!(asked, Asked::Delete(..)),

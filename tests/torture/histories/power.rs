@@ -63,7 +63,7 @@ impl Cuts {
         let mut server = Launch::new(&[]).on(&dir).start();
         for play in plays {
             let ended = play.stage.now();
-            let mut actors = play.end(server.addr);
+            let mut actors = play.end(&[server.addr]);
             for events in &mut actors {
                 events.retain(|event| event.call >= ended || is_change(event));
                 for event in events {

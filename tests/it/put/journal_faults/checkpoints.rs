@@ -204,7 +204,7 @@ fn a_server_whose_checkpoint_could_not_be_noted_becomes_ready_without_a_write() 
     journal_only!("a checkpoint that cannot be noted");
     let dir = DataDir::temporary();
     start_as_usual(&dir).stop();
-    let server = Launch::new(&DISK).env("DATA_SERVER_CHECKPOINT", "1");
+    let server = Launch::new(&DISK).env("DATA_SERVER_CHECKPOINT", "1000");
     let server = server.on(&dir).start();
     let control = dir.own("journal/control");
     // The first by the thread of the checkpoint; the publisher notes the segment.

@@ -20,7 +20,7 @@ pub(super) const DISK: [&str; 2] = ["--durability", "disk"];
 
 /// No checkpoint settles what the test is about before it looks, however slow the machine is.
 pub(super) fn start(dir: &DataDir) -> TestServer {
-    let launch = Launch::new(&DISK).env("DATA_SERVER_CHECKPOINT", "600");
+    let launch = Launch::new(&DISK).env("DATA_SERVER_CHECKPOINT", "600000");
     launch.on(dir).start()
 }
 
