@@ -207,13 +207,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_target_that_takes_no_other_refuses_each() {
-        let all = |query| QueryFields::of(Some(query)).check_all(OWN).is_ok();
-        assert!(all("") && all("limit=1&files=a&files=a"));
-        assert!(!all("utm_source=x") && !all("limit=1&limit=1") && !all("archive"));
-    }
-
     proptest! {
         #[test]
         fn the_parameters_are_those_of_the_whole_query(query in "[a&=%2f+;]{0,12}") {

@@ -30,16 +30,15 @@ fn serve(text: &str, args: &[&str]) -> TestServer {
 /// The target that `data-server sign` makes of `target`.
 fn sign(dir: &DataDir, by: &str, target: &str, options: &[&str]) -> String {
     let secret = dir.outside(&format!("{by}.key"));
-    let made = Command::new(env!("CARGO_BIN_EXE_data-server"))
-        .args(["sign", "--by", by, "--secret-file"])
-        .arg(secret)
-        .args(options)
-        .arg(target)
-        .output()
-        .expect("it runs");
-    assert!(made.status.success(), "{made:?}");
-    String::from_utf8(made.stdout)
-        .expect("text")
-        .trim_end()
+    let secret = secret.to_str().expect("text");
+    let args = [
+        &["sign", "--by", by, "--secret-file", secret],
+        options,
+        &[target],
+    ];
+    Launch::new(&args.concat())
+        .bare()
+        .run()
+        .printed()
         .to_owned()
 }

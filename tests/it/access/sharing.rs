@@ -7,6 +7,7 @@ use std::time::UNIX_EPOCH;
 use sha2::{Digest as _, Sha256};
 
 use super::{basic, bearer, revise, rule, serve_on, subject, with_password, write};
+use crate::support::policy::in_set;
 use crate::support::prelude::*;
 
 const SECRET: &str = "planted-secret-of-shares-0123456789abcdef";
@@ -151,12 +152,9 @@ fn a_link_to_share_reads_its_value_for_its_time_and_nothing_else() {
         assert!(!log.contains(signature), "{log}");
     }
     // Who signed what, and for how long.
-    let told = server.logged("audit").into_iter();
-    let told = told.filter(|event| event.has("peer") && event.field("result") == "shared");
-    let names = ["subject", "by", "method", "key", "lasts", "status"];
-    let told = told.map(|event| names.map(|name| event.field(name)).join(" "));
-    let told: Vec<String> = told.collect();
-    let line = |lasts| format!("ann token POST /in/a%20b {lasts} 200");
+    let mut told = server.audited("result subject by method key lasts status");
+    told.retain(|line| line.starts_with("shared"));
+    let line = |lasts| format!("shared ann token POST /in/a%20b {lasts} 200");
     assert_eq!(told, [3600, 7200, 7200, 7200, 1, 3600].map(line));
 }
 
@@ -188,10 +186,8 @@ fn a_link_lasts_a_day_where_its_key_says_nothing_and_no_longer_than_its_subject(
         ("1", false),
     ] {
         let path = write(&dir, &key("k1", &format!("lasts = {lasts}\n")));
-        let mut check = Command::new(env!("CARGO_BIN_EXE_data-server"));
-        let check = check.args(["access", "check", &path]).output();
-        let check = check.expect("it runs");
-        assert_eq!(check.status.success(), is_good, "{lasts}: {check:?}");
+        let check = Launch::new(&["access", "check", &path]).bare().run();
+        assert_eq!(check.code == Some(0), is_good, "{lasts}: {}", check.stderr);
     }
 }
 
@@ -200,10 +196,6 @@ fn a_link_lasts_a_day_where_its_key_says_nothing_and_no_longer_than_its_subject(
 #[test]
 fn a_link_is_made_where_the_rules_say_and_nowhere_else() {
     const SET: [&str; 3] = ["read", "link", "list"];
-    let may = |set: usize| {
-        let has = SET.iter().enumerate().filter(|(n, _)| set >> n & 1 == 1);
-        has.map(|(_, right)| *right).collect::<Vec<_>>()
-    };
     let mut text = [
         key("k1", ""),
         key("below", "prefix = \"in/below/\"\n"),
@@ -220,9 +212,7 @@ fn a_link_is_made_where_the_rules_say_and_nowhere_else() {
         for set in 0..1 << SET.len() {
             let name = format!("{by}-{set}");
             text += &sharer(&name, by);
-            if set > 0 {
-                text += &rule(&name, "in/", &may(set));
-            }
+            text += &rule(&name, "in/", &in_set(&SET, set));
         }
     }
     let dir = DataDir::temporary();
@@ -477,24 +467,21 @@ fn explain_says_which_link_key_signs_and_for_how_long() {
             "link: refused, no rule allows it|read: allowed by rule 4".to_owned(),
         ),
     ] {
-        let explained = Command::new(env!("CARGO_BIN_EXE_data-server"))
-            .args(["access", "explain"])
-            .arg(&path)
-            .args([who, "POST", target])
-            .output()
-            .expect("it runs");
-        let said = String::from_utf8(explained.stdout).expect("text");
-        assert!(
-            said.contains(&expected.replace('|', "\n")),
-            "{who} {target} {said}"
-        );
+        let args = [
+            "access",
+            "explain",
+            path.to_str().expect("text"),
+            who,
+            "POST",
+            target,
+        ];
+        let explained = Launch::new(&args).bare().run();
+        let said = &explained.stdout;
+        let is_right = said.contains(&expected.replace('|', "\n"));
+        assert!(is_right, "{who} {target} {said}");
         let answer = server.request("POST", target, &bearer(who), b"");
         let code = i32::from(answer.status != 200);
-        assert_eq!(
-            explained.status.code(),
-            Some(code),
-            "{who} {target} {answer:?}"
-        );
+        assert_eq!(explained.code, Some(code), "{who} {target} {answer:?}");
     }
 }
 
@@ -547,12 +534,9 @@ fn two_link_keys_of_one_secret_are_refused() {
         let path = dir.write_private("k2.key", "");
         fs::write(path, &other).expect("a secret");
         let path = write(&dir, &[key("k1", ""), key("k2", "")].concat());
-        let check = Command::new(env!("CARGO_BIN_EXE_data-server"))
-            .args(["access", "check", &path])
-            .output()
-            .expect("it runs");
-        let said = String::from_utf8(check.stderr).expect("text");
-        assert_eq!(check.status.success(), !is_one, "{other:?} {said}");
+        let check = Launch::new(&["access", "check", &path]).bare().run();
+        let said = &check.stderr;
+        assert_eq!(check.code == Some(0), !is_one, "{other:?} {said}");
         let why = ":6: two link keys of one secret";
         assert_eq!(said.contains(why), is_one, "{other:?} {said}");
         assert!(!said.contains(first), "{said}");
@@ -585,13 +569,7 @@ fn a_link_is_made_where_nothing_may_be_changed_and_not_without_rules() {
 fn a_subject_whose_link_key_is_gone_is_warned_of() {
     let dir = DataDir::temporary();
     let path = write(&dir, &sharer("ann", "gone"));
-    let check = Command::new(env!("CARGO_BIN_EXE_data-server"))
-        .args(["access", "check", &path])
-        .output()
-        .expect("it runs");
-    let said = String::from_utf8(check.stdout).expect("text");
-    assert!(
-        check.status.success() && said.contains("there is no link key \"gone\""),
-        "{said}"
-    );
+    let check = Launch::new(&["access", "check", &path]).bare().run();
+    let is_warned = check.stdout.contains("there is no link key \"gone\"");
+    assert!(check.code == Some(0) && is_warned, "{}", check.stdout);
 }

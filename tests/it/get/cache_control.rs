@@ -10,28 +10,25 @@ use crate::support::prelude::*;
 fn listings_carry_no_cache_and_pages_and_errors_no_store() {
     for args in taken(&[&[], &["--compat"]]) {
         let server = TestServer::start(args);
-        server.store("k", "value");
-        let told = |method: &str, target: &str, lines: &str| {
-            let got = server.request(method, target, lines, b"");
-            (got.status, got.all("cache-control"))
-        };
-        let no_cache = |status: u16| (status, "no-cache".to_owned());
-        let no_store = |status: u16| (status, "no-store".to_owned());
-        for method in ["GET", "HEAD"] {
-            assert_eq!(told(method, "/k", ""), no_cache(200), "{args:?}");
-            // RFC 9110, section 15.1: without the field a cache may choose how long to keep it.
-            assert_eq!(told(method, "/gone", ""), no_store(404), "{args:?}");
-            assert_eq!(told(method, "/-/healthz", ""), no_store(200), "{args:?}");
-            if args.is_empty() {
-                assert_eq!(told(method, "/", ""), no_cache(200));
-                assert_eq!(told(method, "/", "Accept: text/plain\r\n"), no_cache(200));
-                assert_eq!(told(method, "/", "Accept: text/html\r\n"), no_cache(200));
-            }
-        }
-        assert_eq!(told("GET", "/k", "Range: bytes=9-\r\n"), no_store(416));
-        assert_eq!(told("GET", "/k", "If-Match: \"x\"\r\n"), no_store(412));
-        let status = if args.is_empty() { 405 } else { 404 };
-        assert_eq!(told("POST", "/k", ""), no_store(status));
+        // RFC 9110, section 15.1: without the field a cache may choose how long to keep it.
+        server.talk(
+            "
+            PUT /k value ; 200
+            GET,HEAD /k ; 200 ; ; ; cache-control: no-cache
+            GET,HEAD /gone ; 404 ; ; ; cache-control: no-store
+            GET,HEAD /-/healthz ; 200 ; ; ; cache-control: no-store
+            GET /k ; 416 ; Range: bytes=9- ; ; cache-control: no-store
+            GET /k ; 412 ; If-Match: \"x\" ; ; cache-control: no-store",
+        );
+        server.talk(if args.is_empty() {
+            "
+            GET,HEAD / ; 200 ; ; ; cache-control: no-cache
+            GET,HEAD / ; 200 ; Accept: text/plain ; ; cache-control: no-cache
+            GET,HEAD / ; 200 ; Accept: text/html ; ; cache-control: no-cache
+            POST /k ; 405 ; ; ; cache-control: no-store"
+        } else {
+            "POST /k ; 404 ; ; ; cache-control: no-store"
+        });
     }
 }
 

@@ -4,28 +4,20 @@ use crate::support::prelude::*;
 
 #[test]
 fn only_the_own_pages_answer_below_their_prefix() {
-    let server = TestServer::start(&["--threads", "1"]);
-    let alive = server.get("-/healthz");
-    let got = (alive.status, alive.body.as_slice());
-    assert_eq!(got, (200, &b"alive\n"[..]));
-    assert_eq!(server.ask("HEAD", "-/healthz").status, 200);
-    for path in ["-/", "-/nothing", "-/healthz/", "-//healthz"] {
-        assert_eq!(server.get(path).status, 404, "{path}");
-    }
     // Decoded, it is no page; and no key begins so.
-    for path in ["%2d/healthz", "-%2fhealthz"] {
-        assert_eq!(server.get(path).status, 400, "{path}");
-    }
-    for (method, status) in [
-        ("PUT", 405),
-        ("DELETE", 405),
-        ("POST", 405),
-        ("OPTIONS", 204),
-    ] {
-        let answer = server.ask(method, "-/healthz");
-        let found = (answer.status, answer.must("allow"));
-        assert_eq!(found, (status, "GET, HEAD, OPTIONS"), "{method}");
-    }
+    TestServer::start(&["--threads", "1"]).talk(
+        "
+        GET /-/healthz ; 200 ; ; alive
+        HEAD /-/healthz ; 200
+        GET /-/ ; 404
+        GET /-/nothing ; 404
+        GET /-/healthz/ ; 404
+        GET /-//healthz ; 404
+        GET /%2d/healthz ; 400
+        GET /-%2fhealthz ; 400
+        PUT,DELETE,POST /-/healthz ; 405 ; ; ; allow: GET, HEAD, OPTIONS
+        OPTIONS /-/healthz ; 204 ; ; ; allow: GET, HEAD, OPTIONS",
+    );
 }
 
 #[test]

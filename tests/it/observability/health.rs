@@ -3,12 +3,6 @@
 
 use crate::support::prelude::*;
 
-fn ready(addr: std::net::SocketAddr) -> (u16, String) {
-    let answer: Response =
-        Raw::connect(addr).ask("GET /-/ready HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
-    (answer.status, answer.text())
-}
-
 #[track_caller]
 fn assert_alive(server: &TestServer) {
     assert_eq!(server.get("-/healthz").status, 200);
@@ -17,7 +11,7 @@ fn assert_alive(server: &TestServer) {
 #[test]
 fn a_server_that_serves_is_ready() {
     let server = TestServer::start(by_engine(&["--min-free", "1"], &[]));
-    assert_eq!(ready(server.addr), (200, "ready\n".to_owned()));
+    assert_eq!(server.ready(), (200, "ready\n".to_owned()));
     server.dir.assert_holds(&[]);
     server.dir.assert_nothing_staged();
     assert_eq!(server.get("-/ready").must("cache-control"), "no-store");
@@ -28,7 +22,7 @@ fn below_min_free_the_server_is_ready_for_reads_and_refuses_uploads() {
     directory_only!("free space");
     let server = TestServer::start(&["--min-free", "1000TB"]);
     server.dir.place("placed", "value");
-    let (status, why) = ready(server.addr);
+    let (status, why) = server.ready();
     assert_eq!(status, 200);
     assert!(
         why.starts_with("ready for reads: uploads are refused: ") && why.contains("--min-free"),
@@ -51,11 +45,11 @@ fn free_space_is_of_the_values_file_system_and_measured_again() {
     let mount = needed!(Mount::tmpfs("size=4m", "readiness on a disk that fills up"));
     let server = Launch::new(&["--min-free", "2MiB"]).on(&mount.dir());
     let server = server.start();
-    assert_eq!(ready(server.addr).0, 200);
+    assert_eq!(server.ready().0, 200);
     server.store("large", vec![0; 3 << 19]);
     let fill = server.dir.outside("fill");
     std::fs::write(&fill, vec![0; 1 << 20]).expect("another program's file");
-    let is_missed = || ready(server.addr).1.starts_with("ready for reads: ");
+    let is_missed = || server.ready().1.starts_with("ready for reads: ");
     assert_eq!(server.put("other", vec![0; 1 << 20]).status, 507);
     eventually("the space is missed", is_missed);
     assert_eq!(server.ask("DELETE", "large").status, 200);
@@ -68,10 +62,10 @@ fn a_disk_that_refuses_writes_is_not_ready() {
     directory_only!("free space");
     let mount = needed!(Mount::ext4("readiness on a disk that became read-only"));
     let server = Launch::new(&["--min-free", "0"]).on(&mount.dir()).start();
-    assert_eq!(ready(server.addr).0, 200);
+    assert_eq!(server.ready().0, 200);
     mount.fail();
-    eventually("the disk's refusal shows", || ready(server.addr).0 == 503);
-    let why = ready(server.addr).1;
+    eventually("the disk's refusal shows", || server.ready().0 == 503);
+    let why = server.ready().1;
     let expected = "not ready: the disk refuses writes: the file system is read-only\n";
     assert_eq!(why, expected);
     assert_alive(&server);
@@ -93,7 +87,7 @@ fn without_the_journal_that_disk_should_have_the_server_is_ready_and_says_what_t
         let server = Launch::new(&args).on(&mount.dir()).start();
         let text =
             format!("ready, but without a journal, as {why}: each write is synced by itself\n");
-        assert_eq!(ready(server.addr), (200, text));
+        assert_eq!(server.ready(), (200, text));
         server.event(&format!(
             "no journal: {why}; with --durability disk each write is now synced by itself, which makes small ones 3 to 6 times slower than with one"
         ));
@@ -101,7 +95,7 @@ fn without_the_journal_that_disk_should_have_the_server_is_ready_and_says_what_t
         // Who wants none is told of none.
         let args = [&args[..], &["--journal", "off"]].concat();
         let server = Launch::new(&args).on(&mount.dir()).start();
-        assert_eq!(ready(server.addr), (200, "ready\n".to_owned()));
+        assert_eq!(server.ready(), (200, "ready\n".to_owned()));
     }
 }
 
@@ -112,7 +106,7 @@ fn a_full_disk_is_ready_for_reads_alone_also_without_a_minimum() {
     let server = Launch::new(&["--min-free", "0"]).on(&mount.dir()).start();
     let _ = std::fs::write(server.dir.outside("fill"), vec![0; 4 << 20]);
     eventually("the full disk shows", || {
-        ready(server.addr)
+        server.ready()
             == (
                 200,
                 "ready for reads: uploads are refused: no space left on the device\n".to_owned(),
@@ -127,7 +121,7 @@ fn a_read_only_server_does_not_probe_the_disk() {
     dir.place("k", "v");
     let server = Launch::new(&["--read-only", "--min-free", "1000TB"]);
     let server = server.on(&dir).start();
-    assert_eq!(ready(server.addr).0, 200);
+    assert_eq!(server.ready().0, 200);
 }
 
 /// With any number of requests the server probes the disk at most once a second.
@@ -160,14 +154,18 @@ fn many_requests_share_one_probe_of_the_disk() {
 fn a_draining_server_is_alive_and_not_ready() {
     let mut server = TestServer::start(&["--threads", "1", "--admin", "127.0.0.1:0"]);
     let admin = server.admin();
-    assert_eq!(ready(admin).0, 200);
+    let ready = || {
+        let answer = Raw::connect(admin).get("-/ready");
+        (answer.status, answer.text())
+    };
+    assert_eq!(ready().0, 200);
     let mut upload = server.connect();
     upload.send(put_head("k", 10));
     upload.send("half ");
     let in_flight = || Scrape::of(admin).only("data_server_uploads_in_flight");
     eventually("the upload is in flight", || in_flight() > 0.0);
     server.signal(rustix::process::Signal::TERM);
-    let comes = || ready(admin) == (503, "not ready: draining\n".to_owned());
+    let comes = || ready() == (503, "not ready: draining\n".to_owned());
     eventually("it drains", comes);
     let alive =
         Raw::connect(admin).ask("GET /-/healthz HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
@@ -189,8 +187,8 @@ fn a_disk_that_does_not_answer_is_not_ready() {
         503,
         "not ready: the disk has not answered for 2 s\n".to_owned(),
     );
-    assert_eq!(ready(server.addr), silent);
+    assert_eq!(server.ready(), silent);
     assert_alive(&server);
     server.store("k", "v");
-    eventually("the disk answers", || ready(server.addr).0 == 200);
+    eventually("the disk answers", || server.ready().0 == 200);
 }

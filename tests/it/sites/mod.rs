@@ -75,14 +75,16 @@ fn a_folder_is_opened_as_its_index() {
 
 #[test]
 fn an_index_is_the_value_that_it_is_now() {
-    let server = serve(&[DOCS]);
-    server.store("docs/guide/x", "v");
-    server.store("docs/index.html", "one");
-    assert_eq!(server.get("docs/").body, b"one");
-    server.store("docs/index.html", "another");
-    assert_eq!(server.get("docs/").body, b"another");
-    assert_eq!(server.ask("DELETE", "docs/index.html").status, 200);
-    assert!(server.get("docs/").text().contains("guide"));
+    serve(&[DOCS]).talk(
+        "
+        PUT /docs/guide/x v ; 200
+        PUT /docs/index.html one ; 200
+        GET /docs/ ; 200 ; ; =one
+        PUT /docs/index.html another ; 200
+        GET /docs/ ; 200 ; ; =another
+        DELETE /docs/index.html ; 200
+        GET /docs/ ; 200 ; ; guide",
+    );
 }
 
 #[test]
@@ -118,69 +120,53 @@ fn the_name_of_a_folder_leads_to_its_index() {
     let server = serve(&[DOCS]);
     server.store("docs/index.html", "v");
     server.store_each("docs/a%20b/index.html docs/bare/x other/index.html", "v");
-    let mut raw = server.connect();
-    for method in ["GET", "HEAD"] {
-        for (at, to) in [
-            ("/docs", Some("docs/")),
-            ("/docs?path=/story/a--b", Some("docs/?path=/story/a--b")),
-            ("/docs/a%20b", Some("../docs/a%20b/")),
-            ("/docs%2Fa%20b", Some("docs/a%20b/")),
-            ("/docs/bare", None),
-            ("/docs/none", None),
-            ("/doc", None),
-            ("/other", None),
-        ] {
-            let got = ask(&mut raw, method, at, "", b"");
-            let expected = if to.is_some() { 302 } else { 404 };
-            assert_eq!((got.status, got.header("location")), (expected, to), "{at}");
-        }
-    }
-    // As for browsers everywhere.
-    for at in ["/docs/bare", "/other"] {
-        assert_eq!(server.request("GET", at, BROWSER, b"").status, 302, "{at}");
-    }
-    let folder = server.request("GET", "/docs%2F", "", b"");
-    assert_eq!((folder.status, folder.must("location")), (302, "docs/"));
+    server.talk(
+        "
+        GET,HEAD /docs ; 302 ; ; ; location: docs/
+        GET,HEAD /docs?path=/story/a--b ; 302 ; ; ; location: docs/?path=/story/a--b
+        GET,HEAD /docs/a%20b ; 302 ; ; ; location: ../docs/a%20b/
+        GET,HEAD /docs%2Fa%20b ; 302 ; ; ; location: docs/a%20b/
+        GET,HEAD /docs/bare ; 404 ; ; ; location: -
+        GET,HEAD /docs/none ; 404 ; ; ; location: -
+        GET,HEAD /doc ; 404 ; ; ; location: -
+        GET,HEAD /other ; 404 ; ; ; location: -
+        GET /docs%2F ; 302 ; ; ; location: docs/
+        GET /docs/bare ; 302 ; Accept: text/html
+        GET /other ; 302 ; Accept: text/html",
+    );
 }
 
 /// Else relative scripts, styles and links of the page would come from outside of its folder, where others may write.
 #[test]
 fn a_value_of_a_site_has_one_address_in_which_no_slash_is_encoded() {
     let server = serve(&["prefix = \"docs/\", scripts = true", "prefix = \"plain/\""]);
-    for key in "docs/index.html docs/a/b.html docs/a/b.html.gz plain/x.svg other/x".split(' ') {
-        server.store(key, "v");
+    server.store_each(
+        "docs/index.html docs/a/b.html docs/a/b.html.gz plain/x.svg other/x",
+        "v",
+    );
+    for lines in [
+        "",
+        BROWSER.trim_end(),
+        "Range: bytes=0-0",
+        "Accept-Encoding: gzip",
+    ] {
+        let rows = "
+            GET,HEAD /docs%2Findex.html ; 302 ; LINES ; ; location: docs/index.html
+            GET,HEAD /docs%2findex.html?v=1 ; 302 ; LINES ; ; location: docs/index.html?v=1
+            GET,HEAD /docs%2Fa/b.html ; 302 ; LINES ; ; location: ../docs/a/b.html
+            GET,HEAD /docs/a%2Fb.html ; 302 ; LINES ; ; location: ../docs/a/b.html
+            GET,HEAD /docs%2Fa%2Fb.html ; 302 ; LINES ; ; location: docs/a/b.html
+            GET,HEAD /docs%2Fa%2Fb.html.gz ; 302 ; LINES ; ; location: docs/a/b.html.gz
+            GET,HEAD /plain%2Fx.svg ; 302 ; LINES ; ; location: plain/x.svg";
+        server.talk(&rows.replace("LINES", lines));
     }
-    let mut raw = server.connect();
-    for method in ["GET", "HEAD"] {
-        for (at, to) in [
-            ("/docs%2Findex.html", "docs/index.html"),
-            ("/docs%2findex.html?v=1", "docs/index.html?v=1"),
-            ("/docs%2Fa/b.html", "../docs/a/b.html"),
-            ("/docs/a%2Fb.html", "../docs/a/b.html"),
-            ("/docs%2Fa%2Fb.html", "docs/a/b.html"),
-            ("/docs%2Fa%2Fb.html.gz", "docs/a/b.html.gz"),
-            ("/plain%2Fx.svg", "plain/x.svg"),
-        ] {
-            for lines in [
-                "",
-                BROWSER,
-                "Range: bytes=0-0\r\n",
-                "Accept-Encoding: gzip\r\n",
-            ] {
-                let got = ask(&mut raw, method, at, lines, b"");
-                let found = (got.status, got.header("location"));
-                assert_eq!(found, (302, Some(to)), "{at} {lines}");
-            }
-        }
-        for (at, status) in [
-            ("/docs%2Fnone.html", 404),
-            ("/other%2Fx", 200),
-            ("/docs/a/b.html", 200),
-            ("/d%6Fcs/a/b%2Ehtml", 200),
-        ] {
-            assert_eq!(ask(&mut raw, method, at, "", b"").status, status, "{at}");
-        }
-    }
+    server.talk(
+        "
+        GET,HEAD /docs%2Fnone.html ; 404
+        GET,HEAD /other%2Fx ; 200
+        GET,HEAD /docs/a/b.html ; 200
+        GET,HEAD /d%6Fcs/a/b%2Ehtml ; 200",
+    );
 }
 
 #[test]
@@ -189,20 +175,19 @@ fn sites_lie_in_sites_and_have_indexes_of_their_own() {
         "prefix = \"\", index = \"home\"",
         "prefix = \"a/b/\", index = \"start.htm\"",
     ]);
-    for key in "home a/home a/b/start.htm a/b/home a/b/c/start.htm".split(' ') {
+    for key in words("home a/home a/b/start.htm a/b/home a/b/c/start.htm") {
         server.store(key, key);
     }
-    for (at, key) in [
-        ("", "home"),
-        ("a/", "a/home"),
-        ("a/b/", "a/b/start.htm"),
-        ("a/b/c/", "a/b/c/start.htm"),
-    ] {
-        assert_eq!(server.get(at).text(), key, "/{at}");
-    }
-    for (at, to) in [("a", "a/"), ("a/b", "../a/b/"), ("a/b/c", "../../a/b/c/")] {
-        assert_eq!(server.get(at).must("location"), to, "/{at}");
-    }
+    server.talk(
+        "
+        GET / ; 200 ; ; =home
+        GET /a/ ; 200 ; ; =a/home
+        GET /a/b/ ; 200 ; ; =a/b/start.htm
+        GET /a/b/c/ ; 200 ; ; =a/b/c/start.htm
+        GET /a ; 302 ; ; ; location: a/
+        GET /a/b ; 302 ; ; ; location: ../a/b/
+        GET /a/b/c ; 302 ; ; ; location: ../../a/b/c/",
+    );
 }
 
 #[test]
@@ -277,15 +262,12 @@ fn without_a_table_there_is_no_site_and_with_compat_none_either() {
     server.store("index.html.br", "coded");
     let got = server.get("");
     assert!(!got.text().contains("the index"), "{}", got.text());
-    let got = server.request("GET", "/index.html", "Accept-Encoding: br\r\n", b"");
-    let found = (got.text(), got.header("vary"));
-    assert_eq!(found, ("the index".to_owned(), None));
+    server.talk("GET /index.html ; 200 ; Accept-Encoding: br ; =the index ; vary: -");
     directory_only!("the mode of the C server");
     let server = TestServer::start(&["--compat", "--site", "prefix = \"\", scripts = true"]);
     server.store("index.html", "v");
     server.store("index.html.br", "coded");
-    assert_eq!(server.get("").status, 404);
-    let got = server.request("GET", "/index.html", "Accept-Encoding: br\r\n", b"");
-    assert_eq!((got.text(), got.header("vary")), ("v".to_owned(), None));
-    assert!(got.header("content-security-policy").is_some());
+    let fields = "vary: - | content-security-policy";
+    let rows = "GET / ; 404\nGET /index.html ; 200 ; Accept-Encoding: br ; =v ;";
+    server.talk(&format!("{rows} {fields}"));
 }

@@ -205,21 +205,14 @@ fn a_listing_after_the_answer_plus_the_events_miss_no_key() {
 #[test]
 fn malformed_watch_requests_are_refused() {
     let server = needed!(TestServer::of_directory("watching", &[]));
-    let mut raw = server.connect();
-    for query in ["prefix=%zz", "since=x"] {
-        let answer = ask(&mut raw, "GET", &format!("/-/watch?{query}"), "", b"");
-        assert_eq!(answer.status, 400, "{query}");
-    }
-    for method in ["HEAD", "PUT", "POST", "DELETE", "PATCH"] {
-        let answer = ask(&mut raw, method, "/-/watch", "", b"");
-        let found = (answer.status, answer.must("allow"));
-        assert_eq!(found, (405, "GET, OPTIONS"), "{method}");
-    }
-    assert_eq!(server.get("-/watch/").status, 404);
-    let server = TestServer::start(&["--compat"]);
-    for (method, status) in [("HEAD", 404), ("POST", 404), ("DELETE", 404)] {
-        assert_eq!(server.ask(method, "-/watch").status, status, "{method}");
-    }
+    server.talk(
+        "
+        GET /-/watch?prefix=%zz ; 400
+        GET /-/watch?since=x ; 400
+        HEAD,PUT,POST,DELETE,PATCH /-/watch ; 405 ; ; ; allow: GET, OPTIONS
+        GET /-/watch/ ; 404",
+    );
+    TestServer::start(&["--compat"]).talk("HEAD,POST,DELETE /-/watch ; 404");
 }
 
 #[test]

@@ -531,6 +531,30 @@ impl TestServer {
         these.filter(|event| event.target == target).collect()
     }
 
+    /// What the audit log tells of requests, once the server has ended: these fields of each, and `-` for one that it
+    /// has not.
+    pub fn audited(&self, names: &str) -> Vec<String> {
+        let of_requests = self.logged("audit").into_iter();
+        let of_requests = of_requests.filter(|event| event.has("peer"));
+        let field = |event: &Event, name| {
+            if event.has(name) {
+                event.field(name)
+            } else {
+                "-".to_owned()
+            }
+        };
+        let line = |event: Event| {
+            words(names)
+                .iter()
+                .map(|name| field(&event, name))
+                .collect()
+        };
+        of_requests
+            .map(line)
+            .map(|fields: Vec<_>| fields.join(" "))
+            .collect()
+    }
+
     /// Every line on standard error, once the process has ended.
     #[track_caller]
     pub fn log(&self) -> Vec<String> {

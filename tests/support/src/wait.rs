@@ -50,11 +50,6 @@ impl Done {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Takes it back: others begin.
-    pub fn unsay(&self) {
-        self.0.store(false, Ordering::Release);
-    }
-
     /// Signals when the guard is dropped.
     pub fn when_dropped(&self) -> impl Drop + '_ {
         struct Guard<'a>(&'a Done);
