@@ -37,7 +37,8 @@ pub struct Limits {
 /// How long a response is made for a client that has closed its side, which one that has gone does too.
 const HALF_CLOSED: Duration = Duration::from_secs(60);
 
-/// A connection that has kept the server waiting for so long is closed when another client waits for its place.
+/// A connection that has kept the server waiting for so long, or has watched, is closed when another client waits for
+/// its place.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a connection keeps its buffers between requests. A client that asks again soon finds them there.
@@ -124,20 +125,25 @@ impl Connections {
     }
 
     /// Asks the connection that has been idle longest to finish, or gives up the one that has kept the server waiting
-    /// longest in its bodies, if there is one that was not asked before and `confirm` agrees. How long is known to
-    /// within a tick.
+    /// longest in its bodies, or asks the one that has watched longest, if there is one that was not asked before and
+    /// `confirm` agrees. How long is known to within a tick.
     pub(super) fn close_idlest(&self, confirm: impl FnOnce() -> bool) {
         let entries = self.entries.borrow();
-        let waited = |entry: &ConnectionEntry| entry.waited(&self.limits);
+        let times = |entry: &ConnectionEntry| [entry.waited(&self.limits), entry.watched()];
         // A connection with several streams waits as long as the one that waits least: the others may go on.
         let mut of_streams = HashMap::new();
         for (_, stream) in &*entries {
             if let Some(connection) = stream.connection {
-                let waited = waited(stream);
-                let least = of_streams.entry(connection).or_insert(waited);
-                *least = waited.min(*least);
+                let [waited, watched] = times(stream);
+                let least = of_streams.entry(connection).or_insert([waited, watched]);
+                *least = [waited.min(least[0]), watched.min(least[1])];
             }
         }
+        let times = |index, entry| {
+            let [waited, watched] = of_streams.get(&index).copied().unwrap_or_default();
+            let own = times(entry);
+            [waited.max(own[0]), watched.max(own[1])]
+        };
         let among = |most| {
             connections(&entries).filter(move |(_, ConnectionEntry { exchange, .. })| {
                 exchange.exceeded() == Exceeded::No && exchange.connection().ends() <= most
@@ -155,14 +161,25 @@ impl Connections {
         }
         // Also one that was asked to finish, and is waited for with its last response.
         let waiting = among(Ends::Finish).map(|(index, entry)| {
-            let of_streams = of_streams.get(&index).copied().unwrap_or_default();
-            (waited(entry).max(of_streams), entry)
+            let [waited, _] = times(index, entry);
+            (waited, entry)
         });
         if let Some((waited, entry)) = waiting.max_by_key(|(waited, _)| *waited)
             && waited >= PATIENCE
+        {
+            if confirm() {
+                entry.exchange.exceed(TimeLimit::Body);
+                entry.exchange.wake();
+            }
+            return;
+        }
+        // A watcher can resume where it was when it has a place again.
+        let watching = among(Ends::Last).map(|(index, entry)| (times(index, entry)[1], entry));
+        if let Some((watched, entry)) = watching.max_by_key(|(watched, _)| *watched)
+            && watched >= PATIENCE
             && confirm()
         {
-            entry.exchange.exceed(TimeLimit::Body);
+            entry.exchange.connection().end(Ends::Finish);
             entry.exchange.wake();
         }
     }
@@ -244,6 +261,13 @@ impl ConnectionEntry {
         }
         let moved = self.exchange.progress.moved.get() - self.moved;
         self.waited.saturating_sub(limits.time_for(moved))
+    }
+
+    /// How long it has watched changes; not at all while it does not.
+    fn watched(&self) -> Duration {
+        let is_watching = self.exchange.phase() == Phase::Watching;
+        let began = is_watching.then(|| self.exchange.record.began());
+        began.map_or(Duration::ZERO, |began| began.elapsed())
     }
 
     fn has_changed(&self) -> bool {

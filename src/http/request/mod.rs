@@ -94,7 +94,7 @@ impl RequestContext {
         Ok(client)
     }
 
-    /// Begins a change, unless there are none here. Until the result of the request is known, the audit log has it.
+    /// Begins a change, unless this server is read-only. Should its result never become known, the audit log has that.
     pub fn begin_change(&self) -> Result<(), Refusal> {
         self.service.config.may_change()?;
         self.guard.exchange.record.begin_change();

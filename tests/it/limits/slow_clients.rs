@@ -106,6 +106,46 @@ fn a_client_that_waits_gets_one_place_and_the_streams_of_others_go_on() {
     assert_eq!(whole, [0, 5], "one connection made room");
 }
 
+/// They kept all others out for as long as they liked.
+#[test]
+fn watchers_make_room_for_a_client_that_waits() {
+    directory_only!("watching");
+    let by_websocket = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
+                        Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    let is_answered = |lines: Option<&str>| {
+        let server = server(over_http2(&["--max-connections", "2"]));
+        let watch = |lines: &str| {
+            let mut watcher = Raw::connect_clear(server.addr);
+            watcher.send(format!("GET /-/watch HTTP/1.1\r\nHost: t\r\n{lines}\r\n"));
+            assert!(matches!(watcher.head().status, 101 | 200));
+            watcher
+        };
+        let _watchers = lines.map(|lines| [(); 2].map(|()| watch(lines)));
+        let of_http2 = lines.is_none().then(|| {
+            let mut client = Http2::connect(server.addr);
+            let ask = |_| {
+                client
+                    .ask("GET", "http://t/-/watch", &[], true)
+                    .expect("a request")
+            };
+            let mut events: Vec<_> = (0..2).map(ask).collect();
+            let heads = events
+                .iter_mut()
+                .map(|events| events.head().expect("a head"));
+            assert!(heads.map(|head| head.status).eq([200; 2]));
+            (client, events)
+        });
+        let mut waiting = Raw::connect_clear(server.addr);
+        assert_eq!(waiting.get("here").body, b"value", "{lines:?}");
+        drop(of_http2);
+    };
+    thread::scope(|scope| {
+        for lines in [Some(""), Some(by_websocket), None] {
+            scope.spawn(move || is_answered(lines));
+        }
+    });
+}
+
 /// Each that waited had the one that was ending asked again: they were served after 4, 8 and 12 s.
 #[test]
 fn clients_that_wait_do_not_wait_for_one_after_the_other() {
