@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use data_server_testing::binary;
 use tempfile::TempDir;
 
 const SIZES: [(&str, usize); 3] = [("1KiB", 1 << 10), ("64KiB", 64 << 10), ("1MiB", 1 << 20)];
@@ -21,7 +22,7 @@ impl Server {
         let dir = TempDir::new_in("/dev/shm")
             .or_else(|_| TempDir::new())
             .expect("a directory");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_data-server"))
+        let mut child = Command::new(binary())
             .args([
                 "--threads",
                 "1",

@@ -9,8 +9,6 @@ use std::process::Output;
 use data_server_testing::prelude::*;
 use serde_json::{Value, json};
 
-const SERVER: &str = env!("CARGO_BIN_EXE_data-server");
-
 /// Images and containers of a test, all gone with it.
 struct Storage {
     place: TempDir,
@@ -61,20 +59,27 @@ fn succeeded(output: &Output) -> String {
 /// The image, built of the server under test.
 fn build(storage: &Storage) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/assets/container/build");
-    let refused = storage.command(&script).args([SERVER, "tested"]).output();
+    let refused = storage
+        .command(&script)
+        .arg(binary())
+        .arg("tested")
+        .output();
     let refused = refused.expect("it runs");
     let is_static = refused.status.success();
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(is_static || said.contains("is not static"), "{said}");
     let mut command = storage.command(script);
-    command.args([SERVER, "tested"]).env("LIBRARIES", "later");
+    command
+        .arg(binary())
+        .arg("tested")
+        .env("LIBRARIES", "later");
     succeeded(&command.output().expect("the image is built"));
 }
 
 /// A container of the image, with the libraries that the server needs.
 fn container(storage: &Storage) -> String {
     let container = storage.buildah(&["from", "localhost/tested"]);
-    let needed = Command::new("ldd").arg(SERVER).output();
+    let needed = Command::new("ldd").arg(binary()).output();
     let needed = String::from_utf8(needed.expect("ldd").stdout).expect("text");
     let needed = needed.split_whitespace();
     for library in needed.filter(|word| word.starts_with('/')) {

@@ -53,7 +53,7 @@ fn install(root: &Root) {
         root.write(&format!("{place}/{file}"), content);
     }
     let binary = "usr/local/bin/data-server";
-    let server = fs::read(env!("CARGO_BIN_EXE_data-server"));
+    let server = fs::read(data_server_testing::binary());
     root.write(binary, server.expect("the server"));
     let may_run = fs::Permissions::from_mode(0o755);
     fs::set_permissions(root.path("root").join(binary), may_run).expect("it may be run");

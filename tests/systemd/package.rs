@@ -53,9 +53,8 @@ fn place_package(root: &Root) -> Result<(), String> {
     let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/assets/debian/build");
     run("dpkg", &["--version"])?;
     let package = root.path("data-server.deb");
-    let server = env!("CARGO_BIN_EXE_data-server");
     let options = ["--fast", "--output", text(&package)];
-    let output = Command::new(build).arg(server).args(options).output();
+    let output = Command::new(build).arg(binary()).args(options).output();
     let output = output.map_err(|error| error.to_string())?;
     let said = String::from_utf8_lossy(&output.stderr);
     if said.starts_with("there is no cargo") {

@@ -9,7 +9,7 @@ use crate::support::prelude::*;
 use crate::support::s3::hex;
 
 fn run(words: &[&str], input: &str) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_data-server"))
+    let mut child = Command::new(binary())
         .args(words)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

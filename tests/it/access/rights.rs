@@ -239,7 +239,7 @@ impl Row {
         let policy = who.map_or(policy([], inside), |set| policy([set], inside));
         let path = dir.write_private("explained.toml", &policy);
         let who = who.map_or("anonymous".to_owned(), name);
-        let mut explain = Command::new(env!("CARGO_BIN_EXE_data-server"));
+        let mut explain = Command::new(binary());
         explain.args(["access", "explain", &path, &who, self.method, self.target]);
         if matches!(self.method, "MOVE" | "COPY") {
             explain.arg(self.last);

@@ -62,7 +62,7 @@ fn the_units_start_this_server_with_little_exposure() {
     let place = TempDir::new().expect("a directory");
     let path = |name: &str| place.path().join(name).to_str().expect("text").to_owned();
     let (service_at, socket_at) = (path("data-server.service"), path("data-server.socket"));
-    let binary = env!("CARGO_BIN_EXE_data-server");
+    let binary = binary().display().to_string();
     let here = service.replace("ExecStart=data-server", &format!("ExecStart={binary}"));
     let here = here.replace("ExecReload=data-server", &format!("ExecReload={binary}"));
     fs::write(&service_at, here).expect("a unit");

@@ -195,7 +195,7 @@ fn on_a_terminal_a_start_says_one_line() {
     directory_only!("names the directory");
     let dir = TempDir::new().expect("a directory");
     let dir = dir.path().display();
-    let binary = env!("CARGO_BIN_EXE_data-server");
+    let binary = binary().display().to_string();
     // Without the variables of the tests, which would be told as unknown.
     let line = format!("echo $$; exec env -i {binary} --dir {dir} --listen 127.0.0.1:0");
     let mut terminal = Command::new("script")

@@ -21,7 +21,8 @@ fn a_client_outside_of_the_servers_container_is_served_on_a_unix_socket() {
     let socket = dir.path().join("socket");
     let mut container = Command::new("unshare")
         .args(in_container)
-        .args([env!("CARGO_BIN_EXE_data-server"), "--dir"])
+        .arg(binary())
+        .arg("--dir")
         .arg(dir.path().join("values"))
         .arg("--listen")
         .arg(format!("unix:{}", socket.display()))

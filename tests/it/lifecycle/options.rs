@@ -49,7 +49,7 @@ fn in_own_tmp(prepare: &str, args: &[&str]) -> Option<Launch> {
     let possible = Command::new("unshare")
         .args(["-m", "mount", "-t", "tmpfs", "tmpfs", "/tmp"])
         .status();
-    let binary = Path::new(env!("CARGO_BIN_EXE_data-server"));
+    let binary = binary();
     only_where!(
         possible.is_ok_and(|status| status.success()) && !binary.starts_with("/tmp"),
         "the default directory",

@@ -60,7 +60,8 @@ pub use resumable::Resumable;
 pub use running::Running;
 pub use scale::{is_full, scaled};
 pub use server::{
-    Ended, Launch, TestServer, held_socket, scheme, served_by_nobody, served_by_nobody_with, words,
+    Ended, Launch, TestServer, binary, held_socket, scheme, served_by_nobody,
+    served_by_nobody_with, words,
 };
 pub use stream::Stream;
 pub use tls::{Authority, Issued, TlsClient, is_tls};

@@ -263,8 +263,9 @@ pub fn scheme() -> &'static str {
     if SUITE.is_some() { "https" } else { "http" }
 }
 
-/// The server that cargo built for this test: only the tests themselves are compiled with its path.
-pub(crate) fn binary() -> PathBuf {
+/// The server that cargo built for this test. Cargo's own variable for its path is lost on the way through a wrapper that is
+/// a script of `sh`, as that of the profile is.
+pub fn binary() -> PathBuf {
     let test = env::current_exe().expect("the path of this test");
     let profile = test.ancestors().nth(2);
     profile
