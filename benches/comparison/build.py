@@ -8,6 +8,8 @@ from pathlib import Path
 
 BENCHES = Path(__file__).resolve().parent.parent
 PROJECT = BENCHES.parent
+PROFILES = BENCHES / "profile"
+WRAPPERS = {"RUSTC_WRAPPER", "CARGO_BUILD_RUSTC_WRAPPER"}  # of the user's: cargo takes no other beside one of these
 
 # Debian starts the services it installs unless this file forbids it; ours goes when the packages are in.
 INSTALL = """
@@ -94,6 +96,19 @@ def build_server(target, is_smoke=False, triple=None):
         find_or_install("musl-gcc", "musl-tools")
     beside = ["--example", "constant"] if is_smoke else []
     return _cargo_build(target, is_smoke, triple, "--bin", "data-server", *beside) / "data-server"
+
+
+def compiler():
+    """What the compiler says of itself, and the target that it builds for."""
+    said = subprocess.run(["rustc", "-vV"], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    return said, next(line.removeprefix("host: ") for line in said.splitlines() if line.startswith("host: "))
+
+
+def is_trained():
+    """Whether a release build uses a profile, as benches/profile/rustc decides."""
+    said, host = compiler()
+    made_by = PROFILES / host / "compiler"
+    return not WRAPPERS & os.environ.keys() and made_by.exists() and made_by.read_text() == said
 
 
 def build_constant(target, is_smoke=False, triple=None):

@@ -3,6 +3,7 @@
 //! errors in the wrong module.
 
 mod imports;
+mod profile;
 mod reasons;
 
 use imports::Imports;
