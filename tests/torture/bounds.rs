@@ -89,20 +89,6 @@ fn taken(dir: &DataDir) -> u64 {
     files.map(|file| file.blocks() * 512).sum()
 }
 
-/// Stops a server, and waits until no thread of it runs; a thread that waits for a disk makes no other change after
-/// that.
-fn stop(server: &TestServer) {
-    server.signal(Signal::STOP);
-    eventually("all threads stand", || {
-        let tasks = format!("/proc/{}/task", server.proc().0);
-        let mut tasks = fs::read_dir(tasks).expect("its threads");
-        tasks.all(|task| {
-            let stat = task.and_then(|task| fs::read_to_string(task.path().join("stat")));
-            stat.is_ok_and(|stat| stat.contains(") T ") || stat.contains(") t "))
-        })
-    });
-}
-
 /// Fills the directory until the server is killed, after the power is `cut` if it is, and samples it; what was stored,
 /// and the most that it took.
 fn fill(
@@ -118,7 +104,7 @@ fn fill(
         let writers: Vec<_> = writers.collect();
         let is_enough = || progress.count.load(Ordering::Relaxed) >= BEFORE_KILL;
         within(DEADLINE, || {
-            stop(server);
+            server.signal(Signal::STOP);
             most = most.max(taken(&dir));
             server.signal(Signal::CONT);
             thread::sleep(Duration::from_millis(10));

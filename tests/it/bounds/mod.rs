@@ -100,13 +100,3 @@ fn metric(server: &TestServer, name: &str) -> u64 {
 fn counted(server: &TestServer) -> u64 {
     metric(server, "data_server_bound_bytes")
 }
-
-/// Whether no thread of a server that was sent a SIGSTOP runs any more, nor waits for a disk.
-fn stands(server: &TestServer) -> bool {
-    let tasks = format!("/proc/{}/task", server.proc().0);
-    let mut tasks = fs::read_dir(tasks).expect("its threads");
-    tasks.all(|task| {
-        let stat = task.and_then(|task| fs::read_to_string(task.path().join("stat")));
-        stat.is_ok_and(|stat| stat.contains(") T "))
-    })
-}

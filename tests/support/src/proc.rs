@@ -91,6 +91,15 @@ impl Proc {
         })
     }
 
+    /// Whether no thread runs, by a signal or by what traces it.
+    pub fn is_stopped(&self) -> bool {
+        let stopped = self.tasks(|_, page| {
+            let status = page("status")?;
+            Some(line(&status, "State:").starts_with(['T', 't']))
+        });
+        stopped.into_iter().all(|is_stopped| is_stopped)
+    }
+
     /// What each thread does or waits for: its name, its state, its system call and its stack in the kernel (which only
     /// root can read).
     pub fn whereabouts(&self) -> Vec<String> {

@@ -20,7 +20,9 @@ use super::lines::Lines;
 use super::s3::Bucket;
 use super::stream::{self, Way};
 use super::tls::SUITE;
-use super::{DEADLINE, DataDir, Event, Proc, Raw, Response, Scrape, in_chunks, is_http2, is_s3};
+use super::{
+    DEADLINE, DataDir, Event, Proc, Raw, Response, Scrape, eventually, in_chunks, is_http2, is_s3,
+};
 
 /// `tests/run --tls` sets it: servers of the tests speak TLS.
 pub(crate) const TLS: &str = "DATA_SERVER_TLS";
@@ -263,8 +265,8 @@ pub fn scheme() -> &'static str {
     if SUITE.is_some() { "https" } else { "http" }
 }
 
-/// The server that cargo built for this test. Cargo's own variable for its path is lost on the way through a wrapper that is
-/// a script of `sh`, as that of the profile is.
+/// The server that cargo built for this test. Cargo's own variable for its path is lost on the way through a wrapper
+/// that is a script of `sh`, as that of the profile is.
 pub fn binary() -> PathBuf {
     let test = env::current_exe().expect("the path of this test");
     let profile = test.ancestors().nth(2);
@@ -466,8 +468,13 @@ impl TestServer {
         TcpStream::connect_timeout(&self.addr, DEADLINE).is_err()
     }
 
+    /// Sends a signal. After STOP no thread runs any more when this returns: the kernel stops one after the other.
+    #[track_caller]
     pub fn signal(&self, signal: Signal) {
         pidfd_send_signal(&self.process.pidfd, signal).expect("the server takes a signal");
+        if signal == Signal::STOP {
+            eventually("every thread has stopped", || self.proc().is_stopped());
+        }
     }
 
     /// Waits for the end of the process and of its log; its exit code, or `None` when a signal ended it.
