@@ -175,8 +175,8 @@ fn publish(
 
 /// Gives the value of `source` this `version` and the name of `key`, in place of what was `found`; false where another
 /// program has changed one of the names, or a folder of them. One rename does it, so that the value always has one
-/// name, but where [`rename_new`] says. The version comes first, and the mode without the rights that the replaced file lacked: the old name has them
-/// until the rename, and gets the old ones back if that fails.
+/// name, but where [`rename_new`] says. The version comes first, and the mode without the rights that the replaced file
+/// lacked: the old name has them until the rename, and gets the old ones back if that fails.
 pub fn rename(
     writer: &WriteContext,
     key: &Key<'_>,

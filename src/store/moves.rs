@@ -1,7 +1,7 @@
 //! Moves and copies of a value from one key to another, in a directory.
 //!
-//! A move is one rename by the publisher (`commit::rename`), so that the value always has one name, but on FUSE and NFS;
-//! the value gets a new version with it.
+//! A move is one rename by the publisher (`commit::rename`), so that the value always has one name, but on FUSE and
+//! NFS; the value gets a new version with it.
 //! A copy is an upload whose bytes come from the open file of the source: by a reflink where the file system has one,
 //! else by the kernel, else by reads and writes. Both begin with a value that was read, and a move is made only if its
 //! key still has that value. In an S3 store a move is a copy and a removal.

@@ -1,5 +1,5 @@
-//! Which builds use the profile, by what cargo has rustc asked: benches/profile/rustc beside a compiler that prints what
-//! it is asked.
+//! Which builds use the profile, by what cargo has rustc asked: benches/profile/rustc beside a compiler that prints
+//! what it is asked.
 
 use crate::support::prelude::*;
 
