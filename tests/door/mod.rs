@@ -1,7 +1,7 @@
 //! A door that speaks lines of words: a request is a line such as `rename a b`, maybe with a body, and its answer too.
 //!
-//! It shows that the core can be called: what clients ask for are functions with typed results, in nobody's dialect, and
-//! what they need is said with them. Only the line `mod door` of `src/http/mod.rs` knows of it.
+//! It shows that the core can be called: what clients ask for are functions with typed results, in nobody's dialect,
+//! and what they need is said with them. Only the line `mod door` of `src/http/mod.rs` knows of it.
 
 mod tests;
 

@@ -44,8 +44,8 @@ impl Imports {
         found.into_values().collect()
     }
 
-    /// The imports of rooms, each of another that lies beside it. A room is a folder with the file of its name, or a file
-    /// beside it.
+    /// The imports of rooms, each of another that lies beside it. A room is a folder with the file of its name, or a
+    /// file beside it.
     pub(super) fn of_rooms(&self) -> Self {
         let mut of: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
         for (from, to) in &self.of {

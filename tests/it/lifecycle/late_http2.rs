@@ -23,8 +23,8 @@ fn next_frame(client: &mut Raw) -> Frame {
     Frame::first_of(&mut bytes).expect("a frame")
 }
 
-/// How many GETs are answered, one after the other, on a connection that begins HTTP/2 when a drain has begun, until the
-/// server closes idle connections; and whether the client has learned of the end by then.
+/// How many GETs are answered, one after the other, on a connection that begins HTTP/2 when a drain has begun, until
+/// the server closes idle connections; and whether the client has learned of the end by then.
 fn answered_in_a_drain() -> (usize, bool) {
     let server = Launch::new(&["--http2-clear", "--threads", "1"])
         .in_the_clear()

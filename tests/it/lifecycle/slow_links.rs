@@ -19,8 +19,8 @@ const SLOW: Link = Link {
     len: 3 << 20,
 };
 
-/// The kernel takes all of the value at once, and the server has nothing left to send for as long as it is read; so long
-/// a value that a client of HTTP/2 makes room meanwhile.
+/// The kernel takes all of the value at once, and the server has nothing left to send for as long as it is read; so
+/// long a value that a client of HTTP/2 makes room meanwhile.
 const DAILY: Link = Link {
     bytes_a_second: 36_000,
     len: 1_400_000,

@@ -3,9 +3,9 @@
 use super::verbs::{LARGE, Request, Verb};
 use crate::support::prelude::*;
 
-/// What is refused where everything may be done: verbs that are all of these and none of those behind `!`; what they ask
-/// for in place of their own, which parts of [`Refusal`] say, a fault by which the request is spoilt, or a field; one of
-/// these statuses, or none where the client does not wait for it; and why.
+/// What is refused where everything may be done: verbs that are all of these and none of those behind `!`; what they
+/// ask for in place of their own, which parts of [`Refusal`] say, a fault by which the request is spoilt, or a field;
+/// one of these statuses, or none where the client does not wait for it; and why.
 pub(super) const OPEN: &str = "
 Store !Later ; key=dir ; 409 ; a folder has the name
 Store !Later ; key=val/x ; 409 ; a value is above

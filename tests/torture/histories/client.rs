@@ -12,8 +12,8 @@ use crate::support::history::{
 };
 use crate::support::s3::hex;
 
-/// The value of a write: its number, in one of some size classes, on both sides of what the journal has and of what is sent
-/// from memory. No two have one length, so that no two files have one tag.
+/// The value of a write: its number, in one of some size classes, on both sides of what the journal has and of what is
+/// sent from memory. No two have one length, so that no two files have one tag.
 pub(super) fn value(write: u16) -> Vec<u8> {
     let least = match write % 20 {
         0 => 300_000,

@@ -1,5 +1,5 @@
-//! A hand in the directory: it writes, moves and removes files and moves folders while the server serves, and notes that
-//! as a client notes what it asked for.
+//! A hand in the directory: it writes, moves and removes files and moves folders while the server serves, and notes
+//! that as a client notes what it asked for.
 
 use std::io::{ErrorKind, Result};
 

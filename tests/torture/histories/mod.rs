@@ -1,9 +1,9 @@
-//! T7: histories of folders, bounds and hands. Some clients make, move, copy and remove two folders and the values in them,
-//! within a bound that evicts and beside a hand that changes the same files, while the server is killed, or power is cut;
-//! the judge finds an order of what they saw, or there is none.
+//! T7: histories of folders, bounds and hands. Some clients make, move, copy and remove two folders and the values in
+//! them, within a bound that evicts and beside a hand that changes the same files, while the server is killed, or power
+//! is cut; the judge finds an order of what they saw, or there is none.
 //!
-//! Each history is short and there are many, so that each is decided: one that is not is a failure. Into each some lies are
-//! planted, and each of them must be found.
+//! Each history is short and there are many, so that each is decided: one that is not is a failure. Into each some lies
+//! are planted, and each of them must be found.
 //!
 //! `DATA_SERVER_TORTURE_SEED=N tests/run --test torture histories` draws the same requests again.
 

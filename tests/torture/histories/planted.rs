@@ -1,5 +1,5 @@
-//! The judge is shown to take what can have happened, and to find lies: in histories that are written here, and in each that
-//! was played.
+//! The judge is shown to take what can have happened, and to find lies: in histories that are written here, and in each
+//! that was played.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -81,8 +81,8 @@ fn place(text: &str) -> usize {
     2 * usize::from(folder == "b") + usize::from(name == "y")
 }
 
-/// A history as text: each event has its times, of which the second is missing where there was no answer. Places are `ax` to
-/// `by`; a value is the number of its write, and its tag after a point, if that is another.
+/// A history as text: each event has its times, of which the second is missing where there was no answer. Places are
+/// `ax` to `by`; a value is the number of its write, and its tag after a point, if that is another.
 fn history(text: &str) -> Vec<Vec<Event>> {
     let mut actors: Vec<Vec<Event>> = Vec::new();
     for text in text.split(", ") {

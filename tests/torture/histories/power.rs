@@ -1,7 +1,9 @@
-//! The same while power is cut: with `--durability disk` no acknowledged change is lost, and what moved is under one name.
+//! The same while power is cut: with `--durability disk` no acknowledged change is lost, and what moved is under one
+//! name.
 //!
-//! After each cut the changes that were acknowledged, some of those without an answer, and what there is then must have an
-//! order. What was read or refused before counts for nothing: a client may meet a change that is not on the disk yet.
+//! After each cut the changes that were acknowledged, some of those without an answer, and what there is then must have
+//! an order. What was read or refused before counts for nothing: a client may meet a change that is not on the disk
+//! yet.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,6 +1,6 @@
-//! Values in an S3 store, each a register, through two servers: over a bad network, with a store that loses answers, and
-//! while servers and a gateway are killed. The histories are shown to find writes that are made and refused, and writes
-//! that are sent twice.
+//! Values in an S3 store, each a register, through two servers: over a bad network, with a store that loses answers,
+//! and while servers and a gateway are killed. The histories are shown to find writes that are made and refused, and
+//! writes that are sent twice.
 //!
 //! On `VersityGW` each server has a gateway of its own; there, nothing is removed, because its conditional DELETE is
 //! not atomic. The store in memory has an atomic one, and loses answers by order.
@@ -76,7 +76,8 @@ impl Stage {
         }
     }
 
-    /// Plays one round; what all saw, by history. `meanwhile` has the network or the servers fail, and `then` not any more.
+    /// Plays one round; what all saw, by history. `meanwhile` has the network or the servers fail, and `then` not any
+    /// more.
     fn play(
         &mut self,
         meanwhile: impl FnOnce(&mut [Phoenix; 2], &dyn Fn(usize)),
@@ -101,7 +102,8 @@ impl Stage {
     }
 }
 
-/// The network to a store: while it `is_bad`, each new connection breaks somewhere in its first bytes, in one direction.
+/// The network to a store: while it `is_bad`, each new connection breaks somewhere in its first bytes, in one
+/// direction.
 fn breaking(endpoint: SocketAddr, mut dice: Random, is_bad: Arc<AtomicBool>) -> Relay {
     Relay::to(endpoint, move || {
         let at = 1 + dice.usize(..ANSWERS);

@@ -1,5 +1,5 @@
-//! The judge of histories of two folders: what was asked of them and told, by clients and by hands, and whether there is an
-//! order of that. It stands here, and not beside its tests, because it is built to be quick here.
+//! The judge of histories of two folders: what was asked of them and told, by clients and by hands, and whether there
+//! is an order of that. It stands here, and not beside its tests, because it is built to be quick here.
 
 mod model;
 mod order;

@@ -1,5 +1,5 @@
-//! The search: is there an order of steps that explains all that clients and hands saw? It remembers where it has been, by
-//! what is done and what there is then, and gives up after a number of points.
+//! The search: is there an order of steps that explains all that clients and hands saw? It remembers where it has been,
+//! by what is done and what there is then, and gives up after a number of points.
 
 use std::collections::HashMap;
 
@@ -33,8 +33,8 @@ struct Point {
     tree: Tree,
 }
 
-/// Whether these events, those of one actor after the other, have an order, from no folder on. Values may go at any moment
-/// if it `evicts`. With the number of points that were visited.
+/// Whether these events, those of one actor after the other, have an order, from no folder on. Values may go at any
+/// moment if it `evicts`. With the number of points that were visited.
 pub fn judge(actors: &[Vec<Event>], evicts: bool) -> (Verdict, usize) {
     assert!(actors.len() <= MOST_ACTORS);
     let start = Point {
@@ -74,8 +74,8 @@ impl Point {
         actors.iter().enumerate().filter_map(next)
     }
 
-    /// Those that may make a step now: nothing that ended before was asked is still to be explained. First those that ended
-    /// late.
+    /// Those that may make a step now: nothing that ended before was asked is still to be explained. First those that
+    /// ended late.
     fn current<'a>(&self, actors: &'a [Vec<Event>]) -> Vec<(usize, &'a Event)> {
         let until = self.next_of(actors).map(|(_, event)| event.back).min();
         let until = until.unwrap_or(u64::MAX);

@@ -1,8 +1,8 @@
 //! What may come of an operation, step by step.
 //!
-//! Most operations are one step. A MOVE of a value may show its new entity tag just before its new name. A COPY reads and
-//! then writes, and a COPY or DELETE of a folder treats each value by itself. Beside a hand the server looks, and changes
-//! what is there by then; a folder that moves takes along what is about to be written into it.
+//! Most operations are one step. A MOVE of a value may show its new entity tag just before its new name. A COPY reads
+//! and then writes, and a COPY or DELETE of a folder treats each value by itself. Beside a hand the server looks, and
+//! changes what is there by then; a folder that moves takes along what is about to be written into it.
 
 use super::model::{Asked, Event, Meeting, Only, PLACES, Told, Tree, UNTOLD, Value, Version};
 
@@ -202,7 +202,8 @@ impl Event {
         }
     }
 
-    /// Beside a hand a MOVE gives the value a tag, may find another file or folder there, and gives it the old one back.
+    /// Beside a hand a MOVE gives the value a tag, may find another file or folder there, and gives it the old one
+    /// back.
     fn try_move(at: Progress, tree: Tree, steps: &mut Vec<Step>) {
         let from = usize::from(at.places[0]);
         let Some(source) = tree.values[from] else {
