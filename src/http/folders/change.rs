@@ -158,12 +158,8 @@ pub async fn remove_folder(
 /// Gives the folder its other name, unless a key below it would be none there, or other rules would hold for it.
 pub async fn move_folder(request: &RequestContext, asked: FolderMove) -> Result<(), Refusal> {
     request.begin_change()?;
-    let Service {
-        store,
-        reactor,
-        config,
-        ..
-    } = &*request.service;
+    let Service { store, reactor, .. } = &*request.service;
+    let config = &request.service.config;
     let has_same_bounds = store.may_move_folder(&asked.from, &asked.to)?;
     if !has_same_bounds || !are_alike([&asked.from, &asked.to], config) {
         return Err(OTHER_RULES.because(

@@ -43,7 +43,7 @@ pub async fn perform(
         };
         record.begin_store();
         let mut body = Received::new(body, limit, exchange);
-        let performed = pin!(async { execute(&request, operation, &mut body).await });
+        let performed = pin!(execute(&request, operation, &mut body));
         let result = catch_panic_in(performed).await.unwrap_or_else(|_| {
             let (method, path) = (&request.method, &*request.path);
             Err(service.panicked(exchange, request.client, method, path, None))

@@ -201,13 +201,8 @@ pub async fn put(
     body: &mut Received<'_>,
 ) -> Result<Published, Refusal> {
     request.begin_change()?;
-    let Service {
-        store,
-        reactor,
-        config,
-        ..
-    } = &*request.service;
-    let name = config.logs.audit.then(|| put.key.clone());
+    let Service { store, reactor, .. } = &*request.service;
+    let name = (request.service.config.logs.audit).then(|| put.key.clone());
     let existing = put.existing;
     let storing = async {
         let quota = store.quota().filter(|quota| quota.is_by_client());
