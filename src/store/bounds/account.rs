@@ -113,7 +113,7 @@ impl Account {
     }
 
     /// True if the bound of this number may remove what it counts, for this reason.
-    pub(super) fn may_remove(&self, bound: usize, why: Removal) -> bool {
+    pub fn may_remove(&self, bound: usize, why: Removal) -> bool {
         self.may_remove[bound][usize::from(why == Removal::Age)].load(Relaxed)
     }
 
