@@ -47,6 +47,7 @@ const Keys = (() => {
       listed = wanted;
       ({ entries, hasMore, isAll = false, tag = null, isAbsent = false } = found);
       show();
+      if (wanted.find && Search.goOn()) return load({ isQuiet });
       if (!isQuiet) say(summary());
       return true;
     } catch (error) {
