@@ -144,6 +144,14 @@ fn add_bounds(account: &Account, to: &mut Exposition) {
         )+};
     }
     let (bounds, figures) = (&account.bounds, &account.figures);
+    let (is_counting, is_evicting) = (!account.is_whole(), !account.above().is_zero());
+    let mut states = to.metric(
+        "data_server_bounds_state",
+        "1 for what is done before all bounds are kept, else 0.",
+    );
+    for (state, is_it) in [("counting", is_counting), ("evicting", is_evicting)] {
+        states.labelled(&[("state", state)], u64::from(is_it));
+    }
     of_each! {
         "data_server_bound_bytes" "Bytes of the disk that the values of a bound take." = |at| account.total(at).bytes;
         "data_server_bound_max_bytes" "The most bytes that the values of a bound may take." = |at: usize| bounds[at].max_size;
