@@ -340,9 +340,20 @@ impl Directory {
         Ok(removed.is_some())
     }
 
-    /// Has the cache look for what one system call does not show, and removes expired uploads. To be called every few
-    /// seconds.
+    /// Has the cache look for what one system call does not show, removes expired uploads, and logs how far a count of
+    /// the values is. To be called every few seconds.
     pub async fn sweep(&self) {
+        if let Some(Err(Error::Counting {
+            counted,
+            retry_after: seconds_left,
+        })) = self.account().map(|account| account.counted())
+        {
+            tracing::info!(
+                counted,
+                seconds_left,
+                "the values are being counted for their bounds: uploads are refused until then"
+            );
+        }
         let (cache, dir) = (Arc::clone(&self.cache), Arc::clone(&self.dir));
         let writing = self.writing.as_ref();
         let uploads = writing.map(|w| (Arc::clone(&w.writer), Arc::clone(&w.uploads)));
