@@ -66,9 +66,9 @@ const LIST: &str = "
 ";
 
 const SELECTED: &str = "
-    checkbox ; Select all files of this page
+    checkbox ; Select all of this page
     checkbox ; Select a
-    region ; Selected files
+    region ; Selected
     button ; Select none
     button ; Delete
 ";

@@ -21,7 +21,7 @@ use tokio::task::yield_now;
 use crate::access::Right;
 use crate::failpoint;
 use crate::http::archives::zip::{Zip, record_len};
-use crate::http::archives::{ArchiveFormat, ArchiveRequest, describe, tar};
+use crate::http::archives::{ArchiveFormat, ArchiveRequest, describe, saved_as, tar};
 use crate::http::auth::credentials::Principal;
 use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
@@ -72,7 +72,10 @@ impl Verb for ArchiveRequest {
             page,
             selected,
         } = *self;
-        let (folder, selects) = (page.prefix.clone(), selected.is_some());
+        let (name, selects) = (
+            saved_as(&page.prefix, selected.as_deref()),
+            selected.is_some(),
+        );
         if !selects && !Box::pin(is_there(&request.service, &page)).await? {
             return Err(NO_SUCH_FOLDER);
         }
@@ -111,7 +114,7 @@ impl Verb for ArchiveRequest {
         let pieces: Pieces = Box::pin(stream::iter(first.map(Ok)).chain(rest));
         let response = plain(StatusCode::OK, Body::of(Content::Made(pieces)));
         Ok(Reply::from(response).with(|headers| {
-            describe(headers, format, &folder, &request.service.config);
+            describe(headers, format, &name, &request.service.config);
         }))
     }
 }

@@ -59,6 +59,13 @@ function compare(a, b) {
 /** So many of these things. */
 const plural = (count, thing) => (count === 1 ? `1 ${thing}` : `${Format.exact.format(count)} ${thing}s`);
 
+/** So many folders and files. */
+function things(entries) {
+  const folders = entries.filter((entry) => entry.isFolder).length;
+  const files = entries.length - folders;
+  return [folders > 0 && plural(folders, "folder"), (files > 0 || folders === 0) && plural(files, "file")].filter(Boolean).join(" and ");
+}
+
 const Format = {
   exact: new Intl.NumberFormat(),
   day: new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" }),

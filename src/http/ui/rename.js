@@ -1,5 +1,5 @@
-// Renaming and moving: a file or a folder by its name and folder, several files into another folder, by a dialog or by dragging
-// rows to a folder, of the list or of the path above it. The server does it, at once, and to a file only in the version that was
+// Renaming and moving: a file or a folder by its name and folder, several together into another folder, by a dialog or by
+// dragging rows to a folder, of the list or of the path above it. The server does it, at once, and to a file only in the version that was
 // shown. Nothing is overwritten.
 "use strict";
 
@@ -61,10 +61,10 @@ const Rename = (() => {
     });
   }
 
-  /** Asks for the folder to move these files to. */
+  /** Asks for the folder to move these to. */
   function ask(entries) {
     Naming.open({
-      title: `Move ${plural(entries.length, "file")}`,
+      title: `Move ${things(entries)}`,
       text: "They keep their names. Nothing is overwritten.",
       folder: Keys.place().folder,
       yes: "Move",
@@ -72,28 +72,30 @@ const Rename = (() => {
     });
   }
 
-  /** Moves these files, or this folder, into `folder`, and says what became of them. */
+  /** Whether it is elsewhere, and can be in `folder`: one that is no folder of its own. */
+  const goes = ({ key, isFolder }, folder) => above(key) !== folder && !(isFolder && folder.startsWith(key));
+
+  /** Moves these files and folders into `folder`, and says what became of them. */
   async function several(entries, folder, signal) {
-    const ahead = entries.filter(({ key }) => above(key) !== folder).reverse();
-    const all = ahead.length;
-    if (all === 0) throw new Unchanged("They are in this folder already.");
-    const faults = [];
+    const ahead = entries.filter((entry) => goes(entry, folder)).reverse();
+    if (ahead.length === 0) throw new Unchanged(entries.every(({ key }) => above(key) === folder) ? "They are in this folder already." : "A folder does not go into itself.");
+    const [moved, stayed, faults] = [[], [], []];
     const work = async () => {
       for (let entry = ahead.pop(); entry && !signal?.aborted; entry = ahead.pop()) {
         try {
           await move(entry, folder + entry.key.slice(above(entry.key).length), signal);
+          moved.push(entry);
         } catch (error) {
+          stayed.push(entry);
           faults.push(`${shown(entry.key)}: ${error.message}`);
         }
       }
     };
     await Promise.all(Array.from({ length: AT_ONCE }, work));
-    settle(entries[0]);
-    const done = all - faults.length - ahead.length;
-    const some = (count) => plural(count, entries[0].isFolder ? "folder" : "file");
-    const parts = [`${some(done)} moved to ${within(folder)}.`];
-    if (faults.length > 0) parts.push(`${some(faults.length)} not moved: ${faults.slice(0, 5).join(" ")}`);
-    if (ahead.length > 0) parts.push(`Cancelled: ${some(ahead.length)} not moved.`);
+    settle(entries.find((entry) => entry.isFolder) ?? entries[0]);
+    const parts = [`${things(moved)} moved to ${within(folder)}.`];
+    if (stayed.length > 0) parts.push(`${things(stayed)} not moved: ${faults.slice(0, 5).join(" ")}`);
+    if (ahead.length > 0) parts.push(`Cancelled: ${things(ahead)} not moved.`);
     note(parts.join(" "), parts.length > 1);
   }
 
@@ -102,7 +104,7 @@ const Rename = (() => {
     if (isFolder || !Live.isLive()) Keys.refresh();
   }
 
-  /** What is dragged: the files that are selected, if the row is one of them, else its own, or its folder. */
+  /** What is dragged: all that is selected, if the row is, else what it has. */
   let dragged = [];
 
   $("rows").addEventListener("dragstart", (event) => {
@@ -118,8 +120,7 @@ const Rename = (() => {
   function target(event) {
     const link = dragged.length > 0 && event.target.closest?.("#rows tr, #crumbs li")?.querySelector("a[data-folder]");
     const folder = link ? link.dataset.folder : null;
-    const goes = ({ key, isFolder }) => above(key) !== folder && !(isFolder && folder.startsWith(key));
-    return folder !== null && Rights.hasIn("create", folder) && dragged.some(goes) ? link : null;
+    return folder !== null && Rights.hasIn("create", folder) && dragged.some((entry) => goes(entry, folder)) ? link : null;
   }
 
   function mark(link) {
