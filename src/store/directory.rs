@@ -113,8 +113,21 @@ impl Directory {
             return None;
         }
         // The account may have forgotten it, and know the value anew: the next look in the file finds that.
-        let is_counted = object.counted.as_ref().is_none_or(|value| value.touch());
+        let is_counted = object.counted.as_ref().is_none_or(|value| {
+            let is_counted = value.touch();
+            if is_counted {
+                self.count_request(key, true);
+            }
+            is_counted
+        });
         is_counted.then_some(object)
+    }
+
+    /// Counts a GET or HEAD of `key`, which found a value or none, in the bounds that hold for it.
+    pub fn count_request(&self, key: &Key<'_>, is_hit: bool) {
+        if let Some(account) = self.account() {
+            account.count_request(key.as_str(), is_hit);
+        }
     }
 
     /// Fails while the file of `key`, read as `object`, may lack bytes that the journal has.

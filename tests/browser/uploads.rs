@@ -147,6 +147,25 @@ fn what_is_there_is_replaced_only_when_asked_for() {
 }
 
 #[test]
+fn who_may_not_replace_is_not_asked_to() {
+    browse(|page| {
+        let dir = DataDir::temporary();
+        dir.place("plan", "old");
+        let alice = ForAlice::start(&dir, &[("", &["read", "create", "list", "watch"])]);
+        alice.open(page, &["plan"]);
+        choose(
+            page,
+            &[&page.file("plan", "new"), &page.file("other", "new")],
+        );
+        let fate = "not uploaded: it is there already, and you may not replace it";
+        page.says("#uploads .failed .fate", fate);
+        page.says("#uploads-count", "1 of 2 uploaded, 1 failed");
+        assert!(!page.is("$('#ask').open"));
+        assert_eq!(alice.server.dir.read("plan"), b"old");
+    });
+}
+
+#[test]
 fn files_are_dropped_on_the_page() {
     browse_keys(&[], |page, server| {
         let drop = "(() => { const data = new DataTransfer(); \

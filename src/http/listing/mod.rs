@@ -22,8 +22,8 @@ use crate::http::refusal::common::PRECONDITION;
 use crate::http::service_config::ServiceConfig;
 use crate::store::{Current, ListedValue, Listing, Page, Preconditions, Prefixes, Verdict};
 
-/// The number of keys on a page, unless a program says it.
-const DEFAULT_LIMIT: usize = 1_000;
+/// The number of keys on a page, unless its request says it.
+pub const DEFAULT_LIMIT: usize = 1_000;
 
 /// The most keys on a page.
 const MAX_LIMIT: usize = 10_000;
@@ -164,7 +164,7 @@ pub const PARAMETERS: &Parameters = &Parameters {
 pub struct Query {
     prefix: Option<String>,
     after: Option<String>,
-    limit: Option<usize>,
+    pub limit: Option<usize>,
     by_folder: Option<bool>,
     pub format: Option<ListFormat>,
 }

@@ -98,14 +98,15 @@ function say(text) {
   $("said").textContent = text;
 }
 
-/** Shows a message: an error until it is closed, anything else for a while. */
-function note(text, isBad = false) {
+/** Shows a message: an error until it is closed, what `stays` until it is removed, anything else for a while. Returns its element. */
+function note(text, isBad = false, stays = false) {
   const close = make("button", { type: "button", class: "quiet only-icon", "aria-label": "Close this message", click: () => box.remove() }, icon("close"));
-  const box = make("div", { class: isBad ? "note bad" : "note" }, make("span", isBad ? { role: "alert" } : {}, text), close);
+  const box = make("div", { class: `note ${isBad ? "bad" : stays ? "stays" : ""}` }, make("span", isBad ? { role: "alert" } : {}, text), close);
   placeNotes();
-  while ($("notes").childElementCount >= 3) $("notes").firstElementChild.remove();
+  for (const old of [...$("notes").querySelectorAll(":scope > :not(.stays)")].slice(0, -2)) old.remove();
   $("notes").append(box);
-  if (!isBad) setTimeout(() => box.remove(), 8000);
+  if (!isBad && !stays) setTimeout(() => box.remove(), 8000);
+  return box;
 }
 
 /** Puts the messages into the dialog that is on top, which makes all else inert, so that they can be read and closed. */

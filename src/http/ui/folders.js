@@ -1,5 +1,5 @@
 // What is done with folders: a new one is made, and one is deleted with all that is in it, after a question that says how
-// much that is. What stays is told, with the reason.
+// much that is. How far that is, is shown meanwhile, and the page is not left unasked; what stays is told, with the reason.
 "use strict";
 
 const Folders = (() => {
@@ -7,6 +7,8 @@ const Folders = (() => {
   const MOST = 100_000;
   /** So many of those that stay are named. */
   const NAMED = 5;
+  /** The folders that are asked about or deleted, and whether it is under way. */
+  const going = new Map();
 
   function begin() {
     const { folder } = Keys.place();
@@ -29,7 +31,7 @@ const Folders = (() => {
     });
   }
 
-  /** How many files are in a folder and below it, and their bytes; of very many, of the first. */
+  /** How many files are in a folder and below it, and their bytes, in words; of very many, of the first. */
   async function measure(folder) {
     let [files, bytes, after] = [0, 0, ""];
     while (after !== null && files < MOST) {
@@ -38,25 +40,58 @@ const Folders = (() => {
       bytes += page.keys.reduce((sum, { size }) => sum + size, 0);
       after = page.next;
     }
-    return `${after === null ? "" : "More than "}${plural(files, "file")}, ${Format.size(bytes)}`;
+    return [`${after === null ? "" : "more than "}${plural(files, "file")}`, Format.size(bytes)];
   }
 
   async function remove(key) {
+    if (going.has(key)) return;
+    going.set(key, false);
     const name = shown(key);
     say(`Counting the files of ${name}`);
     try {
+      const [files, size] = await measure(key);
       const { isYes } = await ask({
         title: `Delete ${name} with all that is in it?`,
-        text: `${await measure(key)}. This cannot be undone.`,
+        text: `${files[0].toUpperCase()}${files.slice(1)}, ${size}. This cannot be undone.`,
         yes: "Delete",
       });
-      if (!isYes) return;
-      const answer = await fetch(absolute(path(key)), { method: "DELETE", headers: { Depth: "infinity" }, cache: "no-store" }).catch(() => null);
-      tell(name, answer?.status ?? 0, (await answer?.text()) ?? "");
+      if (isYes) await removeNow(key, files);
     } catch (error) {
       note(`${name} was not deleted: ${error.message}`, true);
+    } finally {
+      going.delete(key);
+      Rows.outline(key);
     }
+  }
+
+  async function removeNow(key, files) {
+    going.set(key, true);
+    Rows.outline(key);
+    say(`Deleting ${shown(key)}`);
+    const end = follow(key, files);
+    const answer = await fetch(absolute(path(key)), { method: "DELETE", headers: { Depth: "infinity" }, cache: "no-store" }).catch(() => null);
+    const text = (await answer?.text().catch(() => "")) ?? "";
+    end();
+    tell(shown(key), answer?.status ?? 0, text);
     Keys.load({ isQuiet: true });
+  }
+
+  /** Shows how many of these `files` of a folder are gone, as the server tells of each. Returns what ends that. */
+  function follow(key, files) {
+    const box = note(`Deleting ${shown(key)}: ${files}`, false, true);
+    box.setAttribute("aria-live", "off");
+    const socket = Rights.hasBelow("watch", key) ? Live.open(key) : null;
+    let gone = 0;
+    const hear = ({ data }) => {
+      if (JSON.parse(data).op !== "delete") return;
+      gone += 1;
+      box.firstElementChild.textContent = `Deleting ${shown(key)}: ${Format.exact.format(gone)} of ${files}`;
+    };
+    socket?.addEventListener("message", hear);
+    return () => {
+      socket?.close();
+      box.remove();
+    };
   }
 
   /** Says what became of a folder. */
@@ -85,6 +120,7 @@ const Folders = (() => {
   }
 
   $("new-folder").addEventListener("click", begin);
+  window.addEventListener("beforeunload", (event) => [...going.values()].includes(true) && event.preventDefault());
 
-  return { offer, remove };
+  return { offer, remove, isGoing: (key) => going.get(key) ?? false };
 })();

@@ -39,6 +39,7 @@
         return box.click();
       }
       case "F2": {
+        if (row.ariaBusy === "true") return;
         const { key, folder } = name(row).dataset;
         const entry = !row.matches(".up") && Keys.entry(key ?? folder);
         if (entry && Rename.may(entry.key)) Rename.open(entry);

@@ -106,7 +106,7 @@ const Rename = (() => {
   let dragged = [];
 
   $("rows").addEventListener("dragstart", (event) => {
-    const { key, folder } = event.target.closest("tr:not(.up)")?.querySelector(".key")?.dataset ?? {};
+    const { key, folder } = event.target.closest("tr:not(.up, [aria-busy=true])")?.querySelector(".key")?.dataset ?? {};
     const row = key ?? folder;
     dragged = row === undefined ? [] : Picked.with(row).filter((entry) => may(entry.key));
     if (dragged.length === 0) return;

@@ -24,8 +24,9 @@ const Rights = (() => {
   /** The longest that a link to share lasts, in seconds. */
   const lasts = () => prefixes.lasts;
 
-  /** Whether the server's figures may be read. A browser asks for a password where it is refused what the page asks for. */
-  const seesMetrics = () => prefixes.metrics;
+  /** Whether the server's figures are offered: where there are rules, to who may read them, else to who is at the server itself. A browser
+   * asks for a password where it is refused what the page asks for. */
+  const seesMetrics = () => prefixes.metrics && ("name" in prefixes || /^(localhost|127\..*|\[::1\])$/.test(location.hostname));
 
   /** Whether one who signs in may see more. */
   const mayBeMore = () => prefixes.name === "";

@@ -52,7 +52,8 @@ const Rows = (() => {
     if (old && old.dataset.etag === entry.etag) return old;
     const row = old ?? (entry.isFolder ? folderRow(entry) : fileRow(entry));
     rows.set(entry.key, row);
-    if (!entry.isFolder) fill(row, entry);
+    if (entry.isFolder) outline(entry.key);
+    else fill(row, entry);
     if (old || marksNew) changed.push(row);
     return row;
   }
@@ -64,6 +65,18 @@ const Rows = (() => {
     row.querySelector(".size").textContent = Format.size(entry.size);
     row.querySelector(".size").title = Format.bytes(entry.size);
     row.querySelector(".time").replaceChildren(time);
+  }
+
+  /** Shows whether a folder is being deleted: then nothing else is done to it. */
+  function outline(key) {
+    const row = rows.get(key);
+    if (!row) return;
+    const isGoing = Folders.isGoing(key);
+    const actions = row.querySelector(".actions");
+    if (isGoing && actions.contains(document.activeElement)) row.querySelector(".key").focus();
+    actions.inert = isGoing;
+    row.setAttribute("aria-busy", isGoing);
+    row.querySelector(".time").textContent = isGoing ? "being deleted" : "";
   }
 
   // What was "just now" is so no longer.
@@ -133,5 +146,5 @@ const Rows = (() => {
     if (hadFocus) (next?.querySelector(".key") ?? $("find")).focus();
   }
 
-  return { show };
+  return { show, outline };
 })();

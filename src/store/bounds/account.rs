@@ -59,9 +59,15 @@ pub struct Account {
 /// Figures of a bound, for the metrics; times in milliseconds.
 #[derive(Debug, Default)]
 pub struct Figures {
+    /// GETs and HEADs of its keys: those that found a value, and those that found none.
+    pub requests: [AtomicU64; 2],
     /// Writes that it had no room for.
     pub refused: AtomicU64,
-    /// How long the last value that it evicted had not been used.
+    /// Values that it evicted, for its own room or the disk's.
+    pub evicted: AtomicU64,
+    /// Their bytes.
+    pub evicted_bytes: AtomicU64,
+    /// How long the last of them had not been used.
     pub last_evicted: AtomicU64,
     /// How long the value used longest ago has not been used, at the last pass.
     pub oldest: AtomicU64,
@@ -132,7 +138,7 @@ impl Account {
     }
 
     /// True if the bound of this number may remove what it counts, for this reason.
-    pub(super) fn may_remove(&self, bound: usize, why: Removal) -> bool {
+    pub fn may_remove(&self, bound: usize, why: Removal) -> bool {
         self.may_remove[bound][usize::from(why == Removal::Age)].load(Relaxed)
     }
 
@@ -148,6 +154,13 @@ impl Account {
             (scope.to_owned(), &self.bounds[at], state.total(at, scope))
         };
         scopes(&self.bounds, folder).map(sums).collect()
+    }
+
+    /// Counts a GET or HEAD of `key` in all bounds that hold for it.
+    pub fn count_request(&self, key: &str, is_hit: bool) {
+        for (at, _) in scopes(&self.bounds, key) {
+            self.figures[at].requests[usize::from(!is_hit)].fetch_add(1, Relaxed);
+        }
     }
 
     /// A value of `key`, which a bound counts, is read from its file: it is used, and where the next use of it is

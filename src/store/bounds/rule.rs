@@ -120,6 +120,16 @@ impl Total {
         self.replaced(other, Self::default())
     }
 
+    /// The part of what `bound` has room for, in millionths: of the bytes or of the values, whichever is more.
+    pub fn part_of(self, bound: &Bound) -> u64 {
+        let part = |(taken, max): (u64, Option<u64>)| {
+            let part = u128::from(taken) * 1_000_000 / u128::from(max?.max(1));
+            Some(u64::try_from(part).unwrap_or(u64::MAX))
+        };
+        let limits = [(self.bytes, bound.max_size), (self.keys, bound.max_keys)];
+        limits.into_iter().filter_map(part).max().unwrap_or(0)
+    }
+
     /// By how much it exceeds what `bound` has room for.
     pub fn beyond(self, bound: &Bound) -> Self {
         self.beyond_part(bound, |max| max)
@@ -215,6 +225,11 @@ impl Prefix {
         // What follows the name in `folder` and is not yet all of what follows it in the prefix.
         let behind = rest.find('/').map_or("", |name| &rest[name..]);
         behind.len() < after.len() && after.starts_with(behind)
+    }
+
+    /// True if each name has a bound of its own.
+    pub fn is_of_names(&self) -> bool {
+        self.after.is_some()
     }
 
     /// The beginning that all its keys have.
