@@ -192,6 +192,16 @@ impl Config {
     }
 }
 
+impl Config {
+    /// The directory of the values.
+    pub fn dir(&self) -> Result<PathBuf, &'static str> {
+        match &self.values {
+            Values::Directory(directory, _) => Ok(directory.path.clone()),
+            Values::S3(..) => Err("bounds are of a directory, and the values are in a store"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory as _, Parser as _};

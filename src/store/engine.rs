@@ -1,9 +1,9 @@
 //! The store as the rooms above see it: an enum over engines, with one type of a value that was found and one of a
 //! value on its way in.
 //!
-//! The engines promise the same where they can. No room above has to know which one answers, but for what one of them
-//! lacks: resumable uploads and the feed of changes. The futures of an S3 store are boxed, so that those of a directory
-//! are not longer for them.
+//! The engines promise the same where they can. The rooms above ask which one answers only for its own metrics, for how
+//! many members of an archive it takes at once, and for what an S3 store lacks: folders, resumable uploads, bounds and
+//! the feed of changes. The futures of an S3 store are boxed, so that those of a directory are not longer for them.
 
 use std::mem;
 use std::ops::Range;

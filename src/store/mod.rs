@@ -68,14 +68,16 @@ pub use crate::value::{
 pub use attributes::MAX_FIELDS;
 pub use changes::{Change, Changes, Gap, Removal};
 pub use copy_plan::CopyPlan;
-pub use directory::bounds_report::report as report_bounds;
+pub use directory::bounds_report::{
+    BoundReport, MOST_NAMED, report as report_bounds, report_now as report_bounds_now,
+};
 pub use directory::open::{Inspected, JournalOptions, Options, inspect, take_default};
 pub use directory::{Directory, Purpose};
 pub use empty_folders::Stays;
 pub use engine::{Found, Probe, Published, Publishing, Store, Upload, check};
 pub use folders::{RemovedFolder, ValuesBelow};
 pub use journal::{Report as JournalReport, check as check_journal};
-pub use layout::{OpenError, make};
+pub use layout::{OpenError, make, server_of};
 pub use list::Order;
 pub use moves::{Relocated, Relocation};
 pub use object::{Descriptor, IsText, Object};

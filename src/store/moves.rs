@@ -77,7 +77,7 @@ impl Store {
                 let gateway = s3.gateway(reactor);
                 Box::pin(relocate_object(gateway, *object, how, head)).await
             }
-            _ => Ok(None),
+            (Self::Directory(_), Found::Object(_)) | (Self::S3(_), Found::File(_)) => Ok(None),
         }
     }
 }

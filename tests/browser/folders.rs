@@ -119,12 +119,13 @@ fn a_folder_comes_with_its_first_key_and_goes_with_its_last() {
         page.shows(&["../", "new/", "n", "one", "two #?%"]);
         assert_eq!(server.ask("DELETE", "a/new/x/y").status, 200);
         page.shows(&["../", "n", "one", "two #?%"]);
-        // The last key of the folder that is shown: it is empty, and can be filled again.
+        // The last key of the folder that is shown: it goes with that, and can be made again.
         for key in ["n", "one", "two%20%23%3F%25"] {
             assert_eq!(server.ask("DELETE", &format!("a/{key}")).status, 200);
         }
         page.shows(&["../"]);
-        page.says("#empty-title", "No files in a/ yet");
+        page.says("#empty-title", "There is no folder a/");
+        page.says("#empty-hint", "Uploading a file here makes it.");
         server.store("a/again", "1");
         page.shows(&["../", "again"]);
     });

@@ -21,7 +21,7 @@ const Rename = (() => {
     const headers = { Overwrite: "F", ...(entry.etag && { "If-Match": entry.etag }) };
     try {
       // A proxy takes the path of the root from the address, not from this field.
-      headers.Destination = `/${path(key).slice(root.length)}`;
+      headers.Destination = Rights.isPrefixed() ? path(key) : `/${path(key).slice(root.length)}`;
     } catch (error) {
       throw new Unchanged(error.message);
     }

@@ -35,5 +35,8 @@ const Rights = (() => {
   /** Whether one who signs in may see more. */
   const mayBeMore = () => prefixes.name === "";
 
-  return { has, hasAny, hasIn, hasBelow, sees, mayDownload, mayDelete, lasts, seesMetrics, mayBeMore };
+  /** Whether the server takes the path of the root from a Destination, where a proxy has put it in front. */
+  const isPrefixed = () => prefixes.prefixed;
+
+  return { has, hasAny, hasIn, hasBelow, sees, mayDownload, mayDelete, lasts, seesMetrics, mayBeMore, isPrefixed };
 })();

@@ -137,7 +137,7 @@ impl Directory {
             journal: JournalState::default(),
             is_read_only: AtomicBool::new(false),
             quota,
-            space: Space::new(options.min_free),
+            space: Space::new(options.min_free, bounds.iter().any(Bound::evicts)),
             account: account.clone(),
             cache: Arc::clone(&opened.cache),
             clock,

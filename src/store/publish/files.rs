@@ -150,9 +150,11 @@ impl ValueFiles {
             .as_ref()
             .filter(|account| account.counts(&below))
         {
-            // The uses that an earlier process has noted have the names of before.
-            Some(account) if !account.is_whole() => Err(Error::Counting),
-            Some(account) => account.rename([from, to].map(Key::as_str), rename),
+            Some(account) => {
+                // The uses that an earlier process has noted have the names of before.
+                account.counted()?;
+                account.rename([from, to].map(Key::as_str), rename)
+            }
             None => rename(),
         }
     }
