@@ -31,6 +31,23 @@ const Folders = (() => {
     });
   }
 
+  /** Has a folder stay when it is empty: it is made, or what has made it for a value is forgotten. */
+  async function keep(key) {
+    try {
+      await request(path(key), { method: "MKCOL" });
+      Keys.refresh();
+    } catch (error) {
+      const above = Place.above(key);
+      if (error.status === 409 && above) {
+        await keep(above);
+        await request(path(key), { method: "MKCOL" }).catch(() => {});
+      } else if (![405, 501].includes(error.status)) note(`${shown(key)} was not made: ${error.message}`, true); // it is there, or the store has none
+    }
+  }
+
+  /** Whether there is a folder of this name, as far as this client may know. */
+  const isThere = (key) => request(`${path(key)}?archive=tar`, { method: "HEAD" }).then(() => true, () => false);
+
   /** How many files are in a folder and below it, and their bytes; of very many, of the first. */
   async function measure(folder) {
     let [files, bytes, after] = [0, 0, ""];
@@ -107,11 +124,16 @@ const Folders = (() => {
     if (status === 404) return { text: `${name} is gone already` };
     if (status === 200 && report) return { text: `${name} is deleted, with ${plural(report.removed, "file")}` };
     if (!report) return { text: `${name} was not deleted, or not all of it: ${text.trim().slice(0, 500) || "the connection broke off"}`, isBad: true };
-    const more = report.stayed - NAMED;
-    const some = report.why.slice(0, NAMED).map((it) => `${shown(it.name)} (${it.reason})`);
-    return { text: `${name} is still there. ${plural(report.removed, "file")} deleted, ${report.stayed} stayed: ${some.join(", ")}${more > 0 ? ` and ${plural(more, "other")}` : ""}`, isBad: true };
+    return { text: `${name} is still there. ${plural(report.removed, "file")} deleted, ${stayed(report)}`, isBad: true };
   }
 
+  function stayed(report) {
+    const more = report.stayed - NAMED;
+    const some = report.why.slice(0, NAMED).map((it) => `${shown(it.name)} (${it.reason})`);
+    return `${report.stayed} stayed: ${some.join(", ")}${more > 0 ? ` and ${plural(more, "other")}` : ""}`;
+  }
+
+  /** What the server says of a folder of which some stayed, or `null`. */
   function reportOf(text) {
     try {
       const report = JSON.parse(text);
@@ -129,5 +151,5 @@ const Folders = (() => {
   $("new-folder").addEventListener("click", begin);
   window.addEventListener("beforeunload", (event) => [...going.values()].includes(true) && event.preventDefault());
 
-  return { offer, measure, files, remove, removeNow, isGoing: (key) => going.get(key) ?? false };
+  return { offer, keep, isThere, reportOf, stayed, measure, files, remove, removeNow, isGoing: (key) => going.get(key) ?? false };
 })();

@@ -47,7 +47,7 @@
         if (row.ariaBusy === "true") return;
         const { key, folder } = name(row).dataset;
         const entry = !row.matches(".up") && Keys.entry(key ?? folder);
-        if (entry && Rename.may(entry.key)) Rename.open(entry);
+        if (entry && Rename.mayCopy(entry.key)) Rename.open(entry);
         return;
       }
       case "Delete":

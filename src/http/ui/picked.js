@@ -63,7 +63,7 @@ const Picked = (() => {
     outline();
   }
 
-  const takes = (key) => [Rights.mayDownload, Rights.mayDelete, Rename.may].some((may) => may(key));
+  const takes = (key) => [Rights.mayDownload, Rights.mayDelete, Rename.mayCopy].some((may) => may(key));
   const mayAll = (may) => [...picked].every((key) => may(key));
 
   function outline() {
@@ -75,7 +75,7 @@ const Picked = (() => {
     $("picked").hidden = picked.size === 0;
     $("picked-delete").hidden = !mayAll(Rights.mayDelete);
     $("picked-download").hidden = !mayAll(Rights.mayDownload);
-    $("picked-move").hidden = !mayAll(Rename.may);
+    $("picked-move").hidden = !mayAll(Rename.mayCopy);
     $("picked-count").textContent = `${things(entries())} selected`;
     if (hadFocus && picked.size === 0) (document.querySelector("#rows .key") ?? $("find")).focus();
   }

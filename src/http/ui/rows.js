@@ -88,7 +88,7 @@ const Rows = (() => {
     const name = shown(key.slice(folder.length));
     const actions = [];
     if (Rights.mayDownload(key)) actions.push(make("a", { ...ACT, href: zipOf(key), "aria-label": `Download ${name} as zip`, title: "Download as zip" }, icon("download")));
-    if (Rename.may(key)) actions.push(make("button", { type: "button", class: "act", tabindex: -1, "aria-label": `Rename or move ${name}`, "aria-keyshortcuts": "F2", title: "Rename or move", click: () => Rename.open({ key, isFolder: true }) }, icon("rename")));
+    if (Rename.mayCopy(key)) actions.push(renames(name, { key, isFolder: true }));
     if (Rights.mayDelete(key)) actions.push(deletes(name, () => Folders.remove(key)));
     return picked(key, name, makeRow(key, Place.link(key, { class: "key" }, name), ...actions));
   }
@@ -99,6 +99,7 @@ const Rows = (() => {
     const open = make("a", { class: "key", href: path(key), "data-key": key }, name);
     const actions = [];
     if (Rights.mayDownload(key)) actions.push(download(key, name));
+    if (Rename.mayCopy(key)) actions.push(renames(name, { key }));
     if (Rights.mayDelete(key)) actions.push(deletes(name, () => Removal.one(Keys.entry(key))));
     return picked(key, name, makeRow(key, open, ...actions));
   }
@@ -113,6 +114,11 @@ const Rows = (() => {
 
   function download(key, name) {
     return make("a", { ...ACT, href: path(key), download: key.split("/").at(-1), "aria-label": `Download ${name}`, title: "Download" }, icon("download"));
+  }
+
+  function renames(name, { key, isFolder }) {
+    const click = () => Rename.open(isFolder ? { key, isFolder } : Keys.entry(key));
+    return make("button", { type: "button", class: "act", tabindex: -1, "aria-label": `Rename, move or copy ${name}`, "aria-keyshortcuts": "F2", title: "Rename, move or copy", click }, icon("rename"));
   }
 
   function deletes(name, click) {
