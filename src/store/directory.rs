@@ -161,7 +161,9 @@ impl Directory {
         } else {
             (opened, None)
         };
-        let mut object = Object::new(opened, bytes, disk.clone())?;
+        // Another server may store the first date at any time.
+        let has_dates = self.dir.dates.is_possible() || self.dir.dates.others_write;
+        let mut object = Object::new(opened, bytes, has_dates, disk.clone())?;
         if object.meta.end().is_some() {
             // Where it was restored without the server's own directory, nothing else tells.
             self.dir.ends.met();
