@@ -29,14 +29,15 @@ pub fn is_preferred(headers: &HeaderMap) -> bool {
     ListFormat::preferred(headers, ListFormat::Json) == ListFormat::Html
 }
 
-/// The page of `listing`, of `target`, for a client with these rights.
+/// The page of `listing`, of `target`, for a client with these rights; of a folder that `is_absent`, it says so.
 pub fn document(
     target: &ListTarget,
     listing: &Listing,
     rights: &PageRights,
     bounds: String,
+    is_absent: bool,
 ) -> Document {
-    FRAME.fill(&slots(target, listing, rights, bounds))
+    FRAME.fill(&slots(target, listing, rights, bounds, is_absent))
 }
 
 /// What bounds hold, and how much that is of what they may.
@@ -80,14 +81,20 @@ pub fn headers(etag: &str) -> [(HeaderName, HeaderValue); 7] {
 const ROW: usize = 320;
 
 /// The slots of the page of `listing`.
-fn slots(target: &ListTarget, listing: &Listing, rights: &PageRights, bounds: String) -> Slots {
+fn slots(
+    target: &ListTarget,
+    listing: &Listing,
+    rights: &PageRights,
+    bounds: String,
+    is_absent: bool,
+) -> Slots {
     let folder = &*target.folder;
     let is_empty = listing.keys.is_empty() && listing.folders.is_empty();
     let next = target.next_query(listing).map(|query| {
         let query = Text(&query);
         format!("<a class=\"button for-plain\" rel=\"next\" href=\"?{query}\">Next</a>")
     });
-    let empty = is_empty.then(|| empty(target, rights));
+    let empty = is_empty.then(|| empty(target, rights, is_absent));
     let form = rights.may_create_in(folder).then(|| form(folder));
     let rights_json = serde_json::to_string(rights).unwrap_or_default();
     let hidden = |is_hidden| if is_hidden { " hidden" } else { "" }.to_owned();
@@ -158,7 +165,7 @@ fn row(rows: &mut String, name: &str, href: &dyn Display, value: Option<&ListedV
     }
     rows.push_str("</td><td role=\"cell\" class=\"time\">");
     if let Some(value) = value {
-        let time = humantime::format_rfc3339_seconds(value.validators.modified).to_string();
+        let time = humantime::format_rfc3339_seconds(value.date()).to_string();
         let (date, clock) = (&time[..10], &time[11..16]);
         let _ = write!(rows, "<time datetime=\"{time}\">{date} {clock} UTC</time>");
     }
@@ -209,11 +216,20 @@ fn account(folder: &str, rights: &PageRights) -> String {
 }
 
 /// The sentence in place of rows.
-fn empty(target: &ListTarget, rights: &PageRights) -> String {
+fn empty(target: &ListTarget, rights: &PageRights, is_absent: bool) -> String {
     let prefix = target.page.prefix.strip_prefix(&target.folder);
     match prefix.unwrap_or_default() {
         "" if !target.page.after.is_empty() => "No more files".to_owned(),
         "" if !rights.may_list(&target.folder) => "Nothing that you may see here".to_owned(),
+        "" if is_absent => {
+            let may_make = rights.may_create_in(&target.folder);
+            let hint = if may_make {
+                ". Uploading a file here makes it"
+            } else {
+                ""
+            };
+            format!("There is no folder {}{hint}", Text(&target.folder))
+        }
         "" => "No files yet".to_owned(),
         prefix => format!("No name begins with \u{201c}{}\u{201d}", Text(prefix)),
     }
@@ -232,14 +248,14 @@ mod tests {
 
     fn page(place: &ListTarget, listing: &Listing) -> HtmlPage {
         let rights = PageRights::new(None, false, false);
-        HtmlPage::parse(&document(place, listing, &rights, String::new()).html)
+        HtmlPage::parse(&document(place, listing, &rights, String::new(), false).html)
     }
 
     #[test]
     fn every_slot_of_the_frame_has_a_value_and_every_value_a_slot() {
         let (place, listing) = (place("", ""), listing(&[], &[], None));
         let rights = PageRights::new(None, false, false);
-        let slots = slots(&place, &listing, &rights, String::new());
+        let slots = slots(&place, &listing, &rights, String::new(), false);
         let mut values: Vec<_> = slots.map(|(name, _)| name).into();
         let mut names: Vec<_> = FRAME.pieces.iter().map(|(_, slot)| *slot).collect();
         assert_eq!(names.pop(), Some(""));

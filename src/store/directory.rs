@@ -161,7 +161,9 @@ impl Directory {
         } else {
             (opened, None)
         };
-        let mut object = Object::new(opened, bytes, disk.clone())?;
+        // Another server may store the first date at any time.
+        let has_dates = self.dir.dates.is_possible() || self.dir.dates.others_write;
+        let mut object = Object::new(opened, bytes, has_dates, disk.clone())?;
         if object.meta.end().is_some() {
             // Where it was restored without the server's own directory, nothing else tells.
             self.dir.ends.met();
@@ -357,9 +359,20 @@ impl Directory {
         Ok(removed.is_some())
     }
 
-    /// Has the cache look for what one system call does not show, and removes expired uploads. To be called every few
-    /// seconds.
+    /// Has the cache look for what one system call does not show, removes expired uploads, and logs how far a count of
+    /// the values is. To be called every few seconds.
     pub async fn sweep(&self) {
+        if let Some(Err(Error::Counting {
+            counted,
+            retry_after: seconds_left,
+        })) = self.account().map(|account| account.counted())
+        {
+            tracing::info!(
+                counted,
+                seconds_left,
+                "the values are being counted for their bounds: uploads are refused until then"
+            );
+        }
         let (cache, dir) = (Arc::clone(&self.cache), Arc::clone(&self.dir));
         let writing = self.writing.as_ref();
         let uploads = writing.map(|w| (Arc::clone(&w.writer), Arc::clone(&w.uploads)));

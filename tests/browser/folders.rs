@@ -119,12 +119,13 @@ fn a_folder_comes_with_its_first_key_and_goes_with_its_last() {
         page.shows(&["../", "new/", "n", "one", "two #?%"]);
         assert_eq!(server.ask("DELETE", "a/new/x/y").status, 200);
         page.shows(&["../", "n", "one", "two #?%"]);
-        // The last key of the folder that is shown: it is empty, and can be filled again.
+        // The last key of the folder that is shown: it goes with that, and can be made again.
         for key in ["n", "one", "two%20%23%3F%25"] {
             assert_eq!(server.ask("DELETE", &format!("a/{key}")).status, 200);
         }
         page.shows(&["../"]);
-        page.says("#empty-title", "No files in a/ yet");
+        page.says("#empty-title", "There is no folder a/");
+        page.says("#empty-hint", "Uploading a file here makes it.");
         server.store("a/again", "1");
         page.shows(&["../", "again"]);
     });
@@ -253,6 +254,57 @@ fn a_folder_is_deleted_with_all_that_is_in_it_after_a_question_that_says_how_muc
         // The server has it in no list: it came with its values.
         page.shows(&ROOT[2..]);
         assert!(!server.dir.file("ä b/c").exists());
+    });
+}
+
+/// The deletion waits until the test lets it go: what is deleted meanwhile stands for what the server does.
+#[test]
+fn a_folder_that_is_being_deleted_says_how_far_and_is_left_alone() {
+    at("/", |page, server| {
+        page.says("#state", "Live");
+        page.shows(&ROOT);
+        let gate = "(() => { const ask = window.fetch; window.asked = 0; window.fetch = async (address, options) => { \
+            if (options?.method === 'DELETE') { window.asked += 1; await new Promise((resolve) => (window.release = resolve)); } \
+            return ask(address, options); }; })()";
+        page.eval(gate);
+        let leaves =
+            || page.is("window.dispatchEvent(new Event('beforeunload', { cancelable: true }))");
+        assert!(leaves());
+        page.eval("$(`#rows a[href='/a/']`).focus()");
+        // Pressed twice, it asks once.
+        let press = "[0, 1].forEach(() => $(\"button[aria-label='Delete a/']\").click())";
+        page.eval(press);
+        page.says("#ask-text", "3 files, ");
+        page.click("#ask-yes");
+        page.says("#notes", "Deleting a/: 3 files");
+        assert_eq!(page.text("#said"), "Deleting a/");
+        page.says("tr[aria-busy=true]", "being deleted");
+        assert!(page.is("$('tr[aria-busy=true] .actions').inert"));
+        assert!(!leaves());
+        page.eval("$(`#rows a[href='/a/']`).focus()");
+        for key in [Key::Delete, Key::F2] {
+            page.press(key);
+        }
+        assert!(page.is("!$('dialog[open]')"));
+        for key in ["a/b/deep", "a/one"] {
+            assert_eq!(server.ask("DELETE", key).status, 200);
+        }
+        page.says("#notes", "Deleting a/: 2 of 3 files");
+        // Another folder and back: it is so still.
+        page.click("#rows a[href='/%C3%A4%20b/']");
+        page.shows(&["../", "c"]);
+        page.back();
+        page.shows(&ROOT);
+        page.says("tr[aria-busy=true]", "being deleted");
+        page.picture("deleting.png");
+        page.eval("window.release()");
+        page.says("#notes", "a/ is deleted, with 1 file");
+        page.shows(&ROOT[1..]);
+        assert!(leaves());
+        assert_eq!(
+            page.eval("[window.asked, $$('.stays').length]"),
+            json!([1, 0])
+        );
     });
 }
 

@@ -23,9 +23,9 @@ fn one_signs_in_and_out_on_the_page() {
         page.picture("sign-in.png");
         let href = page.eval("$('#sign-in').href");
         assert_eq!(href, format!("{plain}?sign-in="));
-        // In an empty folder that may be seen, that is not said.
+        // In a folder that may be seen, that is not said.
         page.go(&format!("{plain}public/"));
-        page.says("#empty-title", "No files in public/ yet");
+        page.says("#empty-title", "There is no folder public/");
         // Firefox asks for a password where a page is refused what it asks for.
         page.says("#state", "Live updates are off");
         let refused = alice.server.events("");

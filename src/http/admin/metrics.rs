@@ -146,6 +146,14 @@ fn add_bounds(account: &Account, to: &mut Exposition) {
             }
         )+};
     }
+    let (is_counting, is_evicting) = (!account.is_whole(), !account.above().is_zero());
+    let mut states = to.metric(
+        "data_server_bounds_state",
+        "1 for what is done before all bounds are kept, else 0.",
+    );
+    for (state, is_it) in [("counting", is_counting), ("evicting", is_evicting)] {
+        states.labelled(&[("state", state)], u64::from(is_it));
+    }
     let (mut held, mut done) = (Vec::new(), Vec::new());
     for (at, (rule, figures)) in account.bounds.iter().zip(&account.figures).enumerate() {
         let (prefix, is_of_names) = (rule.prefix.to_string(), rule.prefix.is_of_names());

@@ -94,6 +94,39 @@ impl Verb for ListTarget {
     }
 }
 
+/// True where `target` is the page of a folder that is not there, or of which the client may see nothing. `listing` is
+/// what the page has. The top is always there.
+pub async fn is_absent(
+    service: &Service,
+    target: &ListTarget,
+    listing: &Listing,
+) -> Result<bool, Error> {
+    let page = &target.page;
+    let is_whole = page.prefix == target.folder && page.after.is_empty();
+    if has_any(listing) || !is_whole || target.folder.is_empty() {
+        return Ok(false);
+    }
+    // A page by folder lacks the folder itself, which may stay without a value.
+    let first = first_below(target.folder.clone(), page.within.clone());
+    let found = service.store.list(service.reactor, first).await?;
+    Ok(!has_any(&found))
+}
+
+/// The first of what is in `folder`, or the folder itself where it stays without a value.
+fn first_below(folder: String, within: Prefixes) -> Page {
+    Page {
+        prefix: folder,
+        limit: 1,
+        folders: true,
+        within,
+        ..Page::default()
+    }
+}
+
+fn has_any(listing: &Listing) -> bool {
+    !listing.keys.is_empty() || !listing.folders.is_empty()
+}
+
 /// The address of the page of the folder of this name, if there is one that the client may see, with the query. The
 /// address that was asked for has this `depth`, which an encoded `/` makes another than that of the key.
 pub async fn folder_of(
@@ -103,19 +136,13 @@ pub async fn folder_of(
     options: Option<&GetOptions>,
 ) -> Result<Option<String>, Refusal> {
     let Service { store, reactor, .. } = &*request.service;
-    let mut page = Page {
-        prefix: format!("{}/", key.as_str()),
-        limit: 1,
-        folders: true,
-        within: Prefixes::all(),
-        ..Page::default()
-    };
+    let mut page = first_below(format!("{}/", key.as_str()), Prefixes::all());
     let may_list = |principal: &Principal| principal.may_list(&mut page);
     if !request.principal().is_none_or(may_list) {
         return Ok(None);
     }
     let found = store.list(*reactor, page).await?;
-    if found.keys.is_empty() && found.folders.is_empty() {
+    if !has_any(&found) {
         return Ok(None);
     }
     // Relative, as the server may be below a path of a proxy.

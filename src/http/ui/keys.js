@@ -13,6 +13,8 @@ const Keys = (() => {
   let listed = place;
   /** What is shown, in byte order. A folder has a key that ends with a slash, and nothing else. */
   let entries = [];
+  /** Whether there is no folder that could be shown. */
+  let isAbsent = false;
   /** The same in the order that is shown. */
   let arranged = entries;
   /** Whether there is more after what is shown. */
@@ -39,12 +41,13 @@ const Keys = (() => {
     $("keys").setAttribute("aria-busy", "true");
     const begun = performance.now();
     try {
-      const found = wanted.find ? { entries: await Search.run(wanted, mine.signal), hasMore: false } : await (Order.wantsAll() ? readAll(wanted, mine.signal) : readPage(wanted, mine.signal, isLook && listed === wanted ? tag : null));
+      const found = wanted.find ? { entries: await Search.run(wanted, mine.signal), hasMore: false } : await (Order.wantsAll() ? readAll(wanted, mine.signal) : readPage(wanted, mine.signal, isLook && listed === wanted && entries.length > 0 ? tag : null));
       if (wanted !== place) return null;
       if (!found) return true;
       listed = wanted;
-      ({ entries, hasMore, isAll = false, tag = null } = found);
+      ({ entries, hasMore, isAll = false, tag = null, isAbsent = false } = found);
       show();
+      if (wanted.find && Search.goOn()) return load({ isQuiet });
       if (!isQuiet) say(summary());
       return true;
     } catch (error) {
@@ -64,7 +67,15 @@ const Keys = (() => {
     const page = await list(folder, { prefix, after, limit, delimiter: "/" }, signal, known);
     if (!page) return null;
     const folders = page.prefixes.map((key) => ({ key, isFolder: true }));
-    return { entries: [...page.keys, ...folders].sort((a, b) => compare(a.key, b.key)), hasMore: page.next !== null, next: page.next, tag: page.tag };
+    const entries = [...page.keys, ...folders].sort((a, b) => compare(a.key, b.key));
+    const isAbsent = entries.length === 0 && folder !== "" && !prefix && !after && (await isMissing(folder, signal));
+    return { entries, hasMore: page.next !== null, next: page.next, tag: page.tag, isAbsent };
+  }
+
+  /** Whether there is no such folder: the list of one that is empty and of one that is not there are the same. */
+  async function isMissing(folder, signal) {
+    const answer = await fetch(`${absolute(path(folder))}?format=html`, { method: "HEAD", headers: { Accept: "text/html" }, cache: "no-store", signal });
+    return answer.status === 404;
   }
 
   /** All names, or so many of the first. */
@@ -119,7 +130,7 @@ const Keys = (() => {
     const all = { href: path(listed.folder), "data-folder": listed.folder };
     for (const [name, value] of Object.entries(all)) $("prefix-all").setAttribute(name, value);
     const extent = isSearch ? `found, ${Search.extent()}` : isAll ? sortedExtent(page.length) : hasMore || listed.after ? "on this page" : "";
-    $("count").textContent = isEmpty && !isSearch ? "" : `${count()} ${extent}`.trim();
+    $("count").textContent = isEmpty && !isSearch ? "" : `${things(entries)} ${extent}`.trim();
     $("search-on").hidden = !isSearch || Search.isWhole();
     $("previous").hidden = isAll ? from === 0 : listed.after === "";
     $("next").hidden = isAll ? from + listed.limit >= arranged.length : !hasMore;
@@ -133,11 +144,13 @@ const Keys = (() => {
     if (listed.find) return `No name${where} has “${shown(listed.find)}” in it`;
     if (listed.prefix) return `No name${where} begins with “${shown(listed.prefix)}”`;
     if (listed.after) return "No more files";
-    return Rights.sees(listed.folder) ? `No files${where} yet` : "Nothing that you may see here";
+    if (!Rights.sees(listed.folder)) return "Nothing that you may see here";
+    return isAbsent ? `There is no folder ${shown(listed.folder)}` : `No files${where} yet`;
   }
 
   function hint() {
     if (listed.find || listed.prefix || listed.after) return "";
+    if (isAbsent) return Rights.hasIn("create", listed.folder) ? "Uploading a file here makes it." : "";
     if (Rights.hasIn("create", listed.folder)) return `Drop files here, or: curl -T file ${location.origin}${path(listed.folder)}name`;
     return Rights.mayBeMore() ? "Sign in to see what is yours." : "";
   }
@@ -149,16 +162,10 @@ const Keys = (() => {
     return parts.length > 0 ? `(${parts.join("; ")})` : "";
   }
 
-  function count() {
-    const folders = entries.filter((entry) => entry.isFolder).length;
-    const files = entries.length - folders;
-    return [plural(folders, "folder"), plural(files, "file")].filter((_, at) => (at === 0 ? folders > 0 : files > 0 || folders === 0)).join(" and ");
-  }
-
   function summary() {
     const where = listed.folder ? ` in ${shown(listed.folder)}` : "";
     const found = listed.find ? ` with ${shown(listed.find)} in the name, ${Search.extent()}` : listed.prefix ? ` that begin with ${shown(listed.prefix)}` : "";
-    return count() + where + found + (isAll ? ` ${sortedExtent(Math.min(listed.limit, arranged.length - from))}` : hasMore ? ", and more on the next page" : "");
+    return things(entries) + where + found + (isAll ? ` ${sortedExtent(Math.min(listed.limit, arranged.length - from))}` : hasMore ? ", and more on the next page" : "");
   }
 
   /** Where `key` stands among the entries, or would. */
@@ -191,7 +198,8 @@ const Keys = (() => {
       hasMore = true;
     }
     show({ marksNew: true });
-    if (entries.length === 0 && hasMore) load({ isQuiet: true });
+    // With its last file a folder may have gone, too.
+    if (entries.length === 0 && (hasMore || listed.folder)) load({ isQuiet: true });
   }
 
   function applyToKey({ op, key, size, etag }) {

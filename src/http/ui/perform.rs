@@ -15,9 +15,9 @@ use crate::http::body::response::Body;
 use crate::http::head::accept::takes_gzip;
 use crate::http::head::query::Parameters;
 use crate::http::head::syntax::{depth, encoded, put};
-use crate::http::listing::perform::{Redirect, address, redirect, written};
+use crate::http::listing::perform::{Redirect, address, is_absent, redirect, written};
 use crate::http::listing::site::index_or;
-use crate::http::listing::{ListFormat, ListTarget, PARAMETERS, Query, is_known};
+use crate::http::listing::{DEFAULT_LIMIT, ListFormat, ListTarget, PARAMETERS, Query, is_known};
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::Kind;
 use crate::http::request::RequestContext;
@@ -42,6 +42,8 @@ pub struct UiRequest {
     pub preconditions: Option<Preconditions>,
     /// The client takes it compressed.
     pub takes_gzip: bool,
+    /// A trusted proxy says which path it has in front of the server.
+    pub is_prefixed: bool,
 }
 
 /// Has the client sign in, and leads it to this address.
@@ -56,7 +58,7 @@ pub fn listing(asked: &RequestHead<'_>) -> Parsed {
         return Ok(None);
     };
     asked.query.check(PARAMETERS, &[])?;
-    let query = Query::of(&asked.query)?;
+    let mut query = Query::of(&asked.query)?;
     let preferred = || ListFormat::preferred(&head.headers, query.usual_format());
     let format = query.format.unwrap_or_else(preferred);
     let has_other_address = depth(asked.path) != folder.matches('/').count();
@@ -64,12 +66,18 @@ pub fn listing(asked: &RequestHead<'_>) -> Parsed {
         // A `/` of the address is encoded. The links of HTML are relative, so it has one address, in which none is.
         return parsed(Redirect(address(head, &folder)));
     }
+    let is_page = format == ListFormat::Html && ui::is_preferred(&head.headers);
+    if is_page {
+        // A browser draws each row before its script runs, and people follow the link to the next page.
+        query.limit.get_or_insert(DEFAULT_LIMIT);
+    }
     let mut target = ListTarget::new(folder.clone(), query, format);
-    let listing: Box<dyn Verb> = if format == ListFormat::Html && ui::is_preferred(&head.headers) {
+    let listing: Box<dyn Verb> = if is_page {
         Box::new(UiRequest {
             target,
             preconditions: preconditions(&head.headers),
             takes_gzip: takes_gzip(&head.headers),
+            is_prefixed: asked.client.forwarded_prefix(&head.headers).is_some(),
         })
     } else {
         // With the parameters of the next page, JSON would be the usual format.
@@ -123,6 +131,7 @@ impl Verb for UiRequest {
         let subject = principal.map(|principal| &*principal.subject);
         let signs_out = principal.is_some_and(|principal| principal.by == AuthMethod::Basic);
         let mut rights = PageRights::new(subject, service.config.read_only, signs_out);
+        rights.prefixed = asked.is_prefixed;
         if let Some(principal) = principal {
             let policy = principal.access.policy();
             if let Some((keys, lasts)) = policy.shared(&principal.subject, SystemTime::now()) {
@@ -131,6 +140,7 @@ impl Verb for UiRequest {
         }
         let page = asked.target.page.clone();
         let listing = service.store.list(service.reactor, page).await?;
+        let is_absent = is_absent(service, &asked.target, &listing).await?;
         let (next, takes_long) = (asked.target.next_link(&listing), asked.takes_gzip);
         let bounds = service.store.account().map_or_else(String::new, |account| {
             let mut bounds = account.of_folder(&asked.target.folder);
@@ -138,7 +148,7 @@ impl Verb for UiRequest {
             ui::bounds(&bounds)
         });
         let render = move |listing: &Listing| {
-            let mut document = ui::document(&asked.target, listing, &rights, bounds);
+            let mut document = ui::document(&asked.target, listing, &rights, bounds, is_absent);
             if asked.takes_gzip {
                 document = document.compressed();
             }
@@ -146,10 +156,10 @@ impl Verb for UiRequest {
             (document, is_known)
         };
         let (document, is_known) = written(&service.store, listing, takes_long, render).await?;
-        let response = if is_known? {
-            empty(StatusCode::NOT_MODIFIED)
-        } else {
-            plain(StatusCode::OK, Body::bytes(document.html))
+        let response = match is_known? {
+            true if !is_absent => empty(StatusCode::NOT_MODIFIED),
+            _ if is_absent => plain(StatusCode::NOT_FOUND, Body::bytes(document.html)),
+            _ => plain(StatusCode::OK, Body::bytes(document.html)),
         };
         Ok(Reply::from(response).with(|headers| {
             headers.extend(ui::headers(&document.etag));

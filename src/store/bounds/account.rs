@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
@@ -17,6 +18,7 @@ use super::uses::Uses;
 use super::value::Value;
 use crate::store::changes::Removal;
 use crate::store::directory_fd::ValuesDir;
+use crate::value::Error;
 
 /// The blocks of file systems, as a rule.
 const BLOCK: u64 = 4 << 10;
@@ -25,6 +27,9 @@ const BLOCK: u64 = 4 << 10;
 pub fn size_of(len: u64) -> u64 {
     len.checked_next_multiple_of(BLOCK).unwrap_or(len)
 }
+
+/// The most seconds after which a client is told to try again while the values are counted.
+const MOST_TOLD: u64 = 60;
 
 /// The account.
 #[derive(Debug)]
@@ -48,6 +53,7 @@ pub struct Account {
     pub(super) renaming: Mutex<()>,
     /// All values have been counted once.
     is_whole: AtomicBool,
+    began: Instant,
 }
 
 /// Figures of a bound, for the metrics; times in milliseconds.
@@ -84,6 +90,7 @@ impl Account {
             last_round: Mutex::default(),
             renaming: Mutex::default(),
             is_whole: AtomicBool::new(false),
+            began: Instant::now(),
         })
     }
 
@@ -100,6 +107,24 @@ impl Account {
     /// True once all values have been counted. Until then nothing is evicted.
     pub fn is_whole(&self) -> bool {
         self.is_whole.load(Relaxed)
+    }
+
+    /// Fails while the values are being counted, with how far that is.
+    pub fn counted(&self) -> Result<(), Error> {
+        if self.is_whole() {
+            return Ok(());
+        }
+        let state = self.state.lock();
+        let counted = state.names.size().0 as u64;
+        // An earlier process noted how many there were; without that, as if a fifth were left.
+        let all = (state.remembered.count() as u64).max(counted + counted / 4);
+        let passed = self.began.elapsed().as_secs();
+        let left = passed.saturating_mul(all - counted) / counted.max(1);
+        let retry_after = left.clamp(1, MOST_TOLD);
+        Err(Error::Counting {
+            counted,
+            retry_after,
+        })
     }
 
     /// All values have been counted once, and it is decided what may be evicted.

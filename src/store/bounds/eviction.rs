@@ -110,6 +110,22 @@ impl Account {
         sum
     }
 
+    /// What is above the bound that is exceeded most, and is being evicted.
+    pub fn above(&self) -> Total {
+        let mut most = Total::default();
+        for bound in (0..self.bounds.len()).filter(|&at| self.is_whole() && self.evicts(at)) {
+            let mut sum = Total::default();
+            self.each_scope(bound, |_, sums| {
+                let beyond = sums.to_go().beyond(&self.bounds[bound]);
+                // What cannot go is not evicted.
+                let stays = beyond.minus(sums.total.minus(sums.stuck));
+                sum = sum.plus(beyond.minus(stays));
+            });
+            most = most.max(sum);
+        }
+        most
+    }
+
     /// Visits all that the bound of this number counts by, with its sums.
     fn each_scope(&self, bound: usize, mut visit: impl FnMut(&str, &Sums)) {
         let mut from = Unbounded::<Box<str>>;

@@ -48,9 +48,14 @@ pub enum Full {
 }
 
 impl Bound {
+    /// True if values make room for others.
+    pub fn evicts(&self) -> bool {
+        self.full == Full::Evict
+    }
+
     /// True if it removes values by itself.
     pub fn removes(&self) -> bool {
-        self.full == Full::Evict || self.max_age.is_some()
+        self.evicts() || self.max_age.is_some()
     }
 }
 

@@ -44,7 +44,7 @@ fn one_who_is_not_known_is_asked_and_then_led_to_the_folder() {
     assert!(anonymous.contains("href=\"./?sign-in=\">Sign in</a>"));
     assert!(anonymous.contains("Nothing that you may see here"));
     assert!(text("", "/public/").contains("href=\"../?sign-in=public/\">Sign in</a>"));
-    assert!(text("", "/public/").contains("No files yet"));
+    assert!(text("", "/public/").contains("There is no folder public/<"));
     let ann = text(&bearer("ann"), "/");
     assert!(ann.contains("Signed in as </span>ann</span>") && !ann.contains(">Sign in<"));
     // A program that sends a token forgets it by itself.

@@ -12,6 +12,7 @@ mod ended;
 mod eviction;
 mod existing;
 mod hands;
+mod lowered;
 mod options;
 mod quotas;
 mod refused;

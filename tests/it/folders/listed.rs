@@ -114,3 +114,60 @@ fn folders_are_listed_beside_values_that_have_ended() {
         assert_eq!(super::report(&removed), (0, 0, vec![]), "{index}");
     }
 }
+
+const BROWSER: &str = "Accept: text/html,*/*;q=0.8\r\n";
+
+/// A wrong or old link looks like "they put nothing in", where it opens as an empty folder.
+#[test]
+fn the_page_of_a_folder_that_is_not_there_is_404_and_says_so() {
+    let server = TestServer::start(&[]);
+    let open = |method: &str, target: &str, lines: &str| {
+        server.request(method, target, &format!("{BROWSER}{lines}"), b"")
+    };
+    let absent = "There is no folder none/. Uploading a file here makes it";
+    for target in ["/none/", "/none/?limit=5", "/none/?format=html"] {
+        let page = open("GET", target, "");
+        assert_eq!(page.status, 404, "{target}");
+        assert!(page.text().contains(absent), "{target}");
+        assert!(page.text().contains("href=\"../\""), "{target}");
+    }
+    let head = open("HEAD", "/none/", "");
+    assert_eq!((head.status, head.body.len()), (404, 0));
+    // Part of it, and the top, are what they are.
+    for target in ["/none/?prefix=n", "/none/?after=n", "/"] {
+        assert_eq!(open("GET", target, "").status, 200, "{target}");
+    }
+    // Programs ask for keys that begin so, of which there are none.
+    for lines in ["", "Accept: application/json\r\n", "Accept: text/plain\r\n"] {
+        let list = server.request("GET", "/none/", lines, b"");
+        assert_eq!(list.status, 200, "{lines}");
+    }
+    // It comes with a value, and goes with it, also for one who saw it.
+    server.store("none/k", "v");
+    let page = open("GET", "/none/", "");
+    assert_eq!(page.status, 200);
+    assert_eq!(server.ask("DELETE", "none/k").status, 200);
+    for tag in [page.must("etag"), head.must("etag"), "*"] {
+        let known = format!("If-None-Match: {tag}\r\n");
+        assert_eq!(open("GET", "/none/", &known).status, 404, "{tag}");
+    }
+}
+
+#[test]
+fn the_page_of_an_empty_folder_that_stays_is_no_absent_one() {
+    directory_only!("folders of the directory");
+    for index in ["0", "128MiB"] {
+        let server = TestServer::start(&["--listing-index", index]);
+        assert_eq!(make(&server, "made"), 201);
+        let page = server.request("GET", "/made/", BROWSER, b"");
+        assert_eq!(page.status, 200, "{index}");
+        assert!(page.text().contains("No files yet"), "{index}");
+        assert_eq!(remove(&server, "made/").status, 200);
+        let page = server.request("GET", "/made/", BROWSER, b"");
+        assert_eq!(page.status, 404, "{index}");
+    }
+    let read_only = TestServer::start(&["--read-only"]);
+    let page = read_only.request("GET", "/none/", BROWSER, b"");
+    assert_eq!(page.status, 404);
+    assert!(page.text().contains("There is no folder none/<"));
+}
