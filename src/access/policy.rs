@@ -17,7 +17,7 @@ const LONGEST_NAME: usize = 64;
 /// A rule: rights of subjects to keys that begin with a prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Names of subjects; `*` is every subject, `anonymous` a client without credentials.
+    /// Names of subjects; `*` is every subject, `anonymous` every client.
     pub who: Vec<String>,
     /// The beginning of the keys; `{name}` in it is the name of the subject.
     pub prefix: String,
@@ -61,12 +61,14 @@ impl Rule {
     /// The placeholder of the name of the subject in a prefix.
     pub const NAME: &str = "{name}";
 
-    /// The prefix for the subject `name`, or for anonymous clients, if the rule is for them.
-    pub fn prefix_for(&self, name: Option<&str>) -> Option<String> {
-        let shown = name.unwrap_or(Self::ANONYMOUS);
-        let is_all = |who: &String| who == Self::EVERY_SUBJECT && name.is_some();
-        let is_for = self.who.iter().any(|who| who == shown || is_all(who));
-        is_for.then(|| self.prefix.replace(Self::NAME, shown))
+    /// The prefixes for the subject `name`, or for anonymous clients, if the rule is for them. A rule for anonymous
+    /// clients is for each subject too: credentials never take a right away, and without them a subject has it anyway.
+    pub fn prefixes_for(&self, name: Option<&str>) -> impl Iterator<Item = String> {
+        let names = |shown: &str| self.who.iter().any(|who| who == shown);
+        let own = name.filter(|name| names(name) || names(Self::EVERY_SUBJECT));
+        let of_all = Some(Self::ANONYMOUS).filter(|shown| names(shown));
+        let shown = own.into_iter().chain(of_all);
+        shown.map(|shown| self.prefix.replace(Self::NAME, shown))
     }
 }
 
@@ -247,8 +249,8 @@ impl Policy {
         is_prefix: bool,
     ) -> Option<&Rule> {
         let allows = |rule: &&Rule| {
-            let prefix = rule.prefix_for(name).filter(|_| right.is_of(&rule.may));
-            prefix.is_some_and(|it| key.starts_with(&it) || (is_prefix && it.starts_with(key)))
+            let has = |it: String| key.starts_with(&it) || (is_prefix && it.starts_with(key));
+            right.is_of(&rule.may) && rule.prefixes_for(name).any(has)
         };
         self.rules.iter().find(allows)
     }
@@ -276,9 +278,8 @@ pub fn check_name(name: &str) -> Result<(), &'static str> {
 }
 
 fn grant(rules: &[Rule], name: Option<&str>) -> Grant {
-    let rules = rules.iter();
-    let rules = rules.filter_map(|rule| Some((rule.prefix_for(name)?, rule)));
-    let rules: Vec<(String, &Rule)> = rules.collect();
+    let prefixes = |rule| Rule::prefixes_for(rule, name).map(move |prefix| (prefix, rule));
+    let rules: Vec<(String, &Rule)> = rules.iter().flat_map(prefixes).collect();
     let rights = rules.iter().map(|(prefix, rule)| (&**prefix, &*rule.may));
     let existing = rules
         .iter()
@@ -421,7 +422,9 @@ mod tests {
         let ann = &policy.subjects["ann"];
         assert!(ann.grant.allows(Right::Write, "ann/x"));
         assert!(!ann.grant.allows(Right::Write, "carl/x"));
-        assert!(!ann.grant.allows(Right::Read, "public/x"));
+        // What anonymous clients may do, each subject may, and nobody as it.
+        assert!(ann.grant.allows(Right::Read, "public/x"));
+        assert!(!ann.grant.allows(Right::Write, "public/x"));
         assert!(policy.anonymous.grant.allows(Right::Read, "public/x"));
         assert!(!policy.anonymous.grant.allows(Right::Write, "anonymous/x"));
         let before = ends - Duration::from_secs(1);

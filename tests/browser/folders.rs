@@ -272,8 +272,8 @@ fn a_folder_that_is_being_deleted_says_how_far_and_is_left_alone() {
         assert!(leaves());
         page.eval("$(`#rows a[href='/a/']`).focus()");
         // Pressed twice, it asks once.
-        page.eval("$(\"button[aria-label='Delete a/']\").click()");
-        page.press(Key::Delete);
+        let press = "[0, 1].forEach(() => $(\"button[aria-label='Delete a/']\").click())";
+        page.eval(press);
         page.says("#ask-text", "3 files, ");
         page.click("#ask-yes");
         page.says("#notes", "Deleting a/: 3 files");

@@ -6,10 +6,10 @@ use crate::plain::send;
 use crate::support::prelude::*;
 
 /// nginx in front, as docs/operations.md has it.
-fn front(server: &TestServer) -> Option<Proxy> {
+fn front(server: &TestServer, more: &str) -> Option<Proxy> {
     let location = format!(
         "proxy_pass http://{}/; proxy_set_header Host $http_host; proxy_http_version 1.1; client_max_body_size 0; \
-         proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection \"upgrade\";",
+         proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection \"upgrade\"; {more}",
         server.addr
     );
     Proxy::nginx("/files/", &location)
@@ -24,7 +24,7 @@ fn address(page: &Browser) -> String {
 fn the_page_works_below_a_path_of_a_proxy() {
     clear_only!("its server is another program");
     browse_served(&[], |page, server| {
-        let front = needed!(front(server));
+        let front = needed!(front(server, ""));
         server.store("album/a%20b", "of a b");
         server.store("top", "1");
         page.visit(front.addr, "/files/");
@@ -81,12 +81,33 @@ fn the_page_works_below_a_path_of_a_proxy() {
     });
 }
 
+/// A folder may have the name of the path: a proxy that says its path, and one that does not, both mean the same key.
+#[test]
+fn a_file_moves_into_a_folder_that_is_named_as_the_path_is() {
+    clear_only!("its server is another program");
+    let says = "proxy_set_header X-Forwarded-Prefix /files;";
+    for (trusted, more) in [("127.0.0.1", says), ("127.0.0.1", ""), ("192.0.2.1", says)] {
+        browse_served(&["--trusted-proxy", trusted], |page, server| {
+            let front = needed!(front(server, more));
+            server.store("files/one", "1");
+            server.store("two", "2");
+            page.visit(front.addr, "/files/?view=two");
+            page.click("#preview-rename");
+            page.says("#naming-title", "Rename two");
+            page.eval("$('#naming-folder').value = 'files/'");
+            page.click("#naming-yes");
+            page.says("#notes", "two is now files/two");
+            server.dir.assert_holds(&["files/one", "files/two"]);
+        });
+    }
+}
+
 #[test]
 fn without_scripts_it_works_there_too() {
     clear_only!("its server is another program");
     browse_as(Shape::PLAIN, |page| {
         let server = TestServer::start(&[]);
-        let front = needed!(front(&server));
+        let front = needed!(front(&server, ""));
         server.store("album/one", "1");
         page.visit(front.addr, "/files/album");
         send(page, &[&page.file("two.txt", "2")]);

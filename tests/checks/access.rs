@@ -36,8 +36,9 @@ pub fn access_file(data: &[u8]) {
     for name in names.map(|name| Some(name.as_str())).chain([None]) {
         let subject = name.and_then(|name| policy.subjects.get(name));
         let grant = &subject.unwrap_or(&policy.anonymous).grant;
-        let prefixes = policy.rules.iter().map(|rule| rule.prefix_for(name));
-        for prefix in prefixes.flatten().chain([String::new()]) {
+        let prefixes = policy.rules.iter();
+        let prefixes = prefixes.flat_map(|rule| rule.prefixes_for(name));
+        for prefix in prefixes.chain([String::new()]) {
             for (right, _) in Right::NAMED {
                 let key = prefix.clone() + "x";
                 for is_prefix in [false, true] {

@@ -209,6 +209,9 @@ pub struct PageRights {
     /// The name of the client; empty for an anonymous one, `None` where there are no rules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<Box<str>>,
+    /// The server knows the path that a proxy has in front of it, and takes it from a Destination.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub prefixed: bool,
     /// The client authenticated by a password, which its browser can forget.
     #[serde(skip)]
     pub signs_out: bool,
@@ -242,6 +245,7 @@ impl PageRights {
             lasts: None,
             list,
             name: subject.map(name),
+            prefixed: false,
             signs_out,
         }
     }

@@ -42,6 +42,8 @@ pub struct UiRequest {
     pub preconditions: Option<Preconditions>,
     /// The client takes it compressed.
     pub takes_gzip: bool,
+    /// A trusted proxy says which path it has in front of the server.
+    pub is_prefixed: bool,
 }
 
 /// Has the client sign in, and leads it to this address.
@@ -75,6 +77,7 @@ pub fn listing(asked: &RequestHead<'_>) -> Parsed {
             target,
             preconditions: preconditions(&head.headers),
             takes_gzip: takes_gzip(&head.headers),
+            is_prefixed: asked.client.forwarded_prefix(&head.headers).is_some(),
         })
     } else {
         // With the parameters of the next page, JSON would be the usual format.
@@ -128,6 +131,7 @@ impl Verb for UiRequest {
         let subject = principal.map(|principal| &*principal.subject);
         let signs_out = principal.is_some_and(|principal| principal.by == AuthMethod::Basic);
         let mut rights = PageRights::new(subject, service.config.read_only, signs_out);
+        rights.prefixed = asked.is_prefixed;
         if let Some(principal) = principal {
             let policy = principal.access.policy();
             if let Some((keys, lasts)) = policy.shared(&principal.subject, SystemTime::now()) {

@@ -21,6 +21,10 @@ const Rights = (() => {
   /** Whether all that is in `folder` is seen, so that an empty list says that it is empty. */
   const sees = (folder) => has("list", folder);
 
+  /** Whether a file may be downloaded or deleted, or something of a folder, or all of it. */
+  const mayDownload = (key) => (key.endsWith("/") ? hasBelow("read", key) : has("read", key));
+  const mayDelete = (key) => has("delete", key) && (!key.endsWith("/") || sees(key));
+
   /** The longest that a link to share lasts, in seconds. */
   const lasts = () => prefixes.lasts;
 
@@ -31,5 +35,8 @@ const Rights = (() => {
   /** Whether one who signs in may see more. */
   const mayBeMore = () => prefixes.name === "";
 
-  return { has, hasAny, hasIn, hasBelow, sees, lasts, seesMetrics, mayBeMore };
+  /** Whether the server takes the path of the root from a Destination, where a proxy has put it in front. */
+  const isPrefixed = () => prefixes.prefixed;
+
+  return { has, hasAny, hasIn, hasBelow, sees, mayDownload, mayDelete, lasts, seesMetrics, mayBeMore, isPrefixed };
 })();

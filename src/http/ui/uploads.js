@@ -40,7 +40,7 @@ const Uploads = (() => {
     return { stored: 0, kept: 0, failed: 0, cancelled: 0 };
   }
 
-  /** Uploads what `files` gives, each with its key. */
+  /** Uploads what `files` gives, each with its key; a key without a file is that of a folder, which is made. */
   async function add(files) {
     if (!isBusy()) reset();
     const source = { goOn: () => {}, isEnded: false };
@@ -49,6 +49,10 @@ const Uploads = (() => {
       for await (const { file, key } of files) {
         while (queue.length >= AHEAD && !source.isEnded) await new Promise((resolve) => (source.goOn = resolve));
         if (source.isEnded) return;
+        if (!file) {
+          await Folders.keep(key);
+          continue;
+        }
         enqueue({ file, key, item: null, sent: 0, from: 0, moved: 0, isIdle: true, marks: [], abort: new AbortController() });
       }
     } finally {
@@ -183,17 +187,17 @@ const Uploads = (() => {
   }
 
   async function run(upload) {
-    const name = shown(upload.key);
+    const name = () => shown(upload.key);
     const late = setTimeout(() => present(upload), upload.file.size > Sending.SMALL ? 0 : LATE);
     try {
       const isStored = await store(upload);
       end(upload, isStored ? "stored" : "kept");
       if (isStored && !Live.isLive()) Keys.refresh();
-      if (total <= SAID) say(isStored ? `${name} is uploaded` : `${name} is left as it was`);
+      if (total <= SAID) say(isStored ? `${name()} is uploaded` : `${name()} is left as it was`);
     } catch (error) {
       const isCancelled = upload.abort.signal.aborted;
       end(upload, isCancelled ? "cancelled" : "failed", error.message);
-      if (total <= SAID) say(isCancelled ? `${name} is cancelled` : `${name} was not uploaded: ${error.message}`);
+      if (total <= SAID) say(isCancelled ? `${name()} is cancelled` : `${name()} was not uploaded: ${error.message}`);
     } finally {
       clearTimeout(late);
     }
@@ -205,16 +209,27 @@ const Uploads = (() => {
     let present = Keys.entry(upload.key) ?? null;
     // A long body that is refused at its end would be sent for nothing.
     if (!present && Sending.isWhole(upload.file) && upload.file.size > 1 << 20) present = await look(upload, signal);
-    // Someone else may store the key between the question and the answer: then it is asked again, but not for ever.
-    for (let tries = 0; tries < 5; tries += 1) {
-      if (present && !(await mayReplace(upload, present))) return false;
+    const { key } = upload;
+    let number = 0;
+    // Someone else may store the key between the question and the answer: then it is asked again, but not for ever. A number for a
+    // name beside it may be taken, too.
+    for (let tries = 0; tries < (number > 0 ? 1000 : 5); tries += 1) {
+      const answer = present && number === 0 ? await mayReplace(upload, present) : { isYes: true };
+      if (!answer.isYes && !answer.isOther) return false;
       signal.throwIfAborted();
+      if (number > 0 || answer.isOther) {
+        do upload.key = beside(key, (number += 1));
+        while (Keys.entry(upload.key));
+        present = null;
+        fate(upload, "waiting");
+        upload.item.querySelector(".name").textContent = shown(upload.key);
+      }
       try {
         await Sending.send(upload, present ? { "If-Match": present.etag } : { "If-None-Match": "*" }, (what) => tell(upload, what));
         return true;
       } catch (error) {
         if (error.status !== 412) throw error;
-        present = await look(upload, signal);
+        if (number === 0) present = await look(upload, signal);
       }
     }
     throw new Error("others keep changing this file");
@@ -243,12 +258,13 @@ const Uploads = (() => {
       text: "There is a file of this name already. If you replace it, what is there now is lost.",
       facts: [["There now", facts(present.size, there, mine)], ["Your file", facts(upload.file.size, mine, there)]],
       yes: "Replace",
+      other: "Keep both",
       no: "Keep what is there",
       all: others ? "Do the same with all other files that are there already" : "",
       settled: () => (upload.abort.signal.aborted ? { isYes: false } : forAll),
     });
-    if (answer.isForAll) forAll = { isYes: answer.isYes };
-    return answer.isYes;
+    if (answer.isForAll) forAll = answer;
+    return answer;
   }
 
   function tell(upload, what) {

@@ -88,7 +88,7 @@ fn a_watch_follows_the_rules_as_they_are_replaced_and_ends_with_the_right() {
 #[test]
 fn a_feed_of_each_kind_ends_with_the_right_and_an_event_stream_with_its_connection() {
     directory_only!("changes are told");
-    let policy = |who: &str| subject("ann") + &rule(who, "", &["watch"]);
+    let policy = |who: &str| subject("ann") + &subject("bob") + &rule(who, "", &["watch"]);
     let server = serve(&policy("ann"), &["--idle-timeout", "1h"]);
     let ann = bearer("ann");
     let value = ann.trim_start_matches("Authorization: ").trim_end();
@@ -100,7 +100,7 @@ fn a_feed_of_each_kind_ends_with_the_right_and_an_event_stream_with_its_connecti
         let head = raw.head();
         assert_eq!((head.status, head.closes()), (200, true), "{head:?}");
     }
-    revise(&server, &policy("anonymous"));
+    revise(&server, &policy("bob"));
     let (code, reason) = socket.closed();
     assert_eq!(code, 1008, "{reason}");
     if let Some(mut raw) = raw {

@@ -16,8 +16,8 @@ const RIGHTS: &str = "read create write delete list watch link metrics \
 /// Rows of a request, what it is answered, its lines parted by `|`, and what changes where it succeeds.
 ///
 /// The last word of a request is a value, the name of the member of an archive, the key of a form, or the Destination.
-/// The answer is that of the first alternative whose rights the client has, where `anonymous` is one that proves
-/// nothing; without any it is 403, or 401 to one that proves nothing.
+/// The answer is that of the first alternative whose rights the client has, where `anonymous` is each client;
+/// without any it is 403, or 401 to one that proves nothing.
 const OPERATIONS: &str = "
 GET /in/there ; 200 read
 GET /in/open/there ; 200 read | 200 anonymous
@@ -199,7 +199,8 @@ impl Row {
     fn expected(&self, who: Option<Set>) -> u16 {
         let rights = words(RIGHTS);
         let has = |right: &&str| match who {
-            None => *right == "anonymous",
+            _ if *right == "anonymous" => true,
+            None => false,
             Some(set) => rights
                 .iter()
                 .position(|it| it == right)

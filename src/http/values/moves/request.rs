@@ -212,8 +212,14 @@ fn destination(head: &Parts, client: Client, config: &ServiceConfig) -> Result<U
         Ok(uri) if !text.contains(['#', '?']) => uri,
         _ => return Err(no_destination()),
     };
-    match uri.scheme() {
-        None if text.starts_with('/') => {}
+    // The client has the address that the proxy has, of which the server is only a part.
+    let below = client.forwarded_prefix(&head.headers).map(|prefix| {
+        let below = uri.path().strip_prefix(prefix);
+        below.filter(|path| path.starts_with('/'))
+    });
+    let below = match uri.scheme() {
+        // Without the prefix it is a path of this server, as from a client that knows of the proxy.
+        None if text.starts_with('/') => below.flatten(),
         None => return Err(no_destination()),
         Some(scheme) => {
             let port = match scheme {
@@ -225,16 +231,13 @@ fn destination(head: &Parts, client: Client, config: &ServiceConfig) -> Result<U
             if !is_ours((authority, port), head, client, config) {
                 return Err(elsewhere());
             }
-            // The client has the address that the proxy has, of which the server is only a part.
-            if let Some(prefix) = client.forwarded_prefix(&head.headers) {
-                let below = uri.path().strip_prefix(prefix);
-                let below = below.filter(|path| path.starts_with('/'));
-                let below = below.ok_or_else(elsewhere)?.parse();
-                return below.map_err(|_| no_destination());
-            }
+            below.map(|path| path.ok_or_else(elsewhere)).transpose()?
         }
+    };
+    match below {
+        Some(path) => path.parse().map_err(|_| no_destination()),
+        None => Ok(uri),
     }
-    Ok(uri)
 }
 
 /// True for an `authority` by which this server is asked, or may be asked at the same port. Where it has no port, this
