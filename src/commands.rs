@@ -1,9 +1,10 @@
 //! The commands that need no server: tokens, hashes, links, what the rules of `--access` say, the check of a journal,
-//! and the request that a server rereads its files.
+//! what bounds hold, and the request that a server rereads its files.
 //!
 //! Each answers text for standard output. Secrets come from files and standard input, never from arguments, which other
 //! users of the machine can see.
 
+mod bounds;
 mod explain;
 
 use std::fmt::Display;
@@ -23,8 +24,10 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use crate::access::{Access, Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, read_secret};
 use crate::http::{SignedLink, key};
 use crate::lifecycle::ask_reload;
-use crate::store::{self, bounds::Bound};
+use crate::store;
 use crate::transfer::random;
+
+pub use bounds::describe_bounds;
 
 /// The prefix of tokens, so that they are told from other secrets where one has leaked.
 const TOKEN: &str = "dst_";
@@ -143,15 +146,6 @@ where
         let (least, most) = (range.start(), range.end());
         number.ok_or_else(|| format!("give a whole number from {least} to {most}"))
     }
-}
-
-/// Describes what `bounds` hold of the values in `dir`.
-pub fn describe_bounds(dir: &Path, bounds: &[Bound]) -> Result<(String, bool), Failure> {
-    if bounds.is_empty() {
-        let why = "bounds: there are none: give --max-size, --bound, or a configuration file that has some";
-        return Err(UsageError(why.to_owned()).into());
-    }
-    Ok((store::report_bounds(dir, bounds)?, true))
 }
 
 /// Runs `command`; returns the text for standard output, and true if the answer is yes.

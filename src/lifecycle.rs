@@ -1,20 +1,20 @@
-//! The orders to a server that runs: to end, and to reread its files.
+//! The orders to a server that runs: to end, to reread its files, and to say what its bounds hold.
 //!
 //! One [`Drain`] belongs to the server; every thread holds a [`Draining`], and shows that it is done by dropping it.
 //! After a grace period the rest is abandoned.
 //!
-//! A signal has no answer, so the server also listens for reload requests on a socket that is named by its process and
-//! has no file: there is nothing to configure, to find or to leave behind. It accepts only its own user and root, who
-//! may send it signals too.
+//! A signal has no answer, so the server also listens for each kind of request on a socket that is named by its process
+//! and has no file: there is nothing to configure, to find or to leave behind. It accepts only its own user and root,
+//! who may send it signals too.
 
 use std::fmt::Display;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener as StdListener, UnixStream as StdStream};
 use std::time::Duration;
 
 use rustix::process::geteuid;
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -74,33 +74,38 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The pause of the listener after the system had nothing left for a connection.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The beginning of an answer when all was reread.
-const DONE: &str = "ok";
+/// The answer when all was reread.
+pub const DONE: &str = "ok";
 
-fn address(pid: u32) -> io::Result<SocketAddr> {
-    SocketAddr::from_abstract_name(format!("data-server/reload/{pid}"))
+/// The kind of a request to reread files.
+pub const RELOAD: &str = "reload";
+/// The kind of a request for what bounds hold.
+pub const BOUNDS: &str = "bounds";
+
+fn address(kind: &str, pid: u32) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("data-server/{kind}/{pid}"))
 }
 
-/// The server's end of reload requests.
+/// The server's end of requests of one kind.
 #[derive(Debug)]
-pub struct ReloadRequests(UnixListener);
+pub struct Requests(UnixListener);
 
-impl ReloadRequests {
+impl Requests {
     /// Listens for this process.
-    pub fn listen() -> io::Result<Self> {
-        let listener = StdListener::bind_addr(&address(std::process::id())?)?;
+    pub fn listen(kind: &str) -> io::Result<Self> {
+        let listener = StdListener::bind_addr(&address(kind, std::process::id())?)?;
         listener.set_nonblocking(true)?;
         UnixListener::from_std(listener).map(Self)
     }
 
-    /// Answers each request by a user who may make it with what comes of `reload`. Never returns.
-    pub async fn serve(&self, reload: impl Fn() -> Result<(), String>) {
+    /// Answers each request by a user who may make it with what comes of it. Never returns.
+    pub async fn serve(&self, answer: impl AsyncFn() -> Result<String, String>) {
         loop {
             match self.0.accept().await.and_then(|(client, _)| admit(client)) {
                 Ok(Some(mut client)) => {
-                    let answer = reload().err().unwrap_or_else(|| DONE.to_owned());
-                    // The response of a client that has gone is lost.
-                    let _ = client.write_all(answer.as_bytes());
+                    let answer = answer().await.unwrap_or_else(|why| why);
+                    // The response of a client that has gone, or does not read it, is lost.
+                    let _ = timeout(PATIENCE, client.write_all(answer.as_bytes())).await;
                 }
                 Ok(None) => {}
                 Err(_) => sleep(PAUSE).await,
@@ -109,29 +114,35 @@ impl ReloadRequests {
     }
 }
 
-fn admit(client: UnixStream) -> io::Result<Option<StdStream>> {
+fn admit(client: UnixStream) -> io::Result<Option<UnixStream>> {
     let uid = client.peer_cred()?.uid();
     let may = uid == geteuid().as_raw() || uid == 0;
-    may.then(|| client.into_std()).transpose()
+    Ok(may.then_some(client))
 }
 
 /// Has the server that is this process reread its files; the error says why it did not, as far as is known.
 pub fn ask_reload(pid: u32) -> Result<(), String> {
-    let answer = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .and_then(|runtime| runtime.block_on(answer(pid)));
-    let silent = |why: &dyn Display| format!("process {pid} is no server that can be asked: {why}");
-    match answer {
-        Ok(text) if text == DONE => Ok(()),
-        Ok(text) if text.is_empty() => Err(silent(&"it hears root and its own user alone")),
-        Ok(text) => Err(text),
-        Err(why) => Err(silent(&why)),
+    match ask(RELOAD, pid)? {
+        text if text == DONE => Ok(()),
+        text => Err(text),
     }
 }
 
-async fn answer(pid: u32) -> io::Result<String> {
-    let server = StdStream::connect_addr(&address(pid)?)?;
+/// What the server that is this process answers to a request of this `kind`.
+pub fn ask(kind: &str, pid: u32) -> Result<String, String> {
+    let answer = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .and_then(|runtime| runtime.block_on(answer(kind, pid)));
+    let silent = |why: &dyn Display| format!("process {pid} is no server that can be asked: {why}");
+    match answer {
+        Ok(text) if text.is_empty() => Err(silent(&"it hears root and its own user alone")),
+        answer => answer.map_err(|why| silent(&why)),
+    }
+}
+
+async fn answer(kind: &str, pid: u32) -> io::Result<String> {
+    let server = StdStream::connect_addr(&address(kind, pid)?)?;
     server.set_nonblocking(true)?;
     let mut server = UnixStream::from_std(server)?;
     // Any process can take a name.

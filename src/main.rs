@@ -90,9 +90,13 @@ fn run(args: Args) -> Result<u8, ExitError> {
             })
         }
         Some(Subcommands::CheckStore(_)) => logged(config(args)?, |config, _| check_store(&config)),
-        Some(Subcommands::Bounds { dir, bounds }) => {
-            let bounds = args.bounds_of(&bounds);
-            print(commands::describe_bounds(&dir, &bounds))
+        Some(Subcommands::Bounds(asked)) => {
+            let (bounds, form) = (args.bounds_of(&asked.bounds), (asked.json, asked.count));
+            let of_command = asked.bounds.given().is_some();
+            let dir = asked
+                .dir
+                .map_or_else(|| config(args)?.dir().map_err(fail(USAGE)), Ok)?;
+            print(commands::describe_bounds(&dir, (&bounds, of_command), form))
         }
         Some(Subcommands::Config { .. }) => {
             let file = args.file().unwrap_or(Path::new("")).to_owned();

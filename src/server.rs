@@ -18,11 +18,11 @@ use tokio::sync::Semaphore;
 use crate::access::Access;
 use crate::config::{Config, ConnectionConfig, ListenConfig, Values};
 use crate::http::{Admin, Routes, ServiceBuilder};
-use crate::lifecycle::{Drain, ReloadRequests, drain};
+use crate::lifecycle::{BOUNDS, DONE, Drain, RELOAD, Requests, drain};
 use crate::metrics::LAST_RELOAD_FAILED;
 use crate::net::{self, ConnectionLimit, Dispatch, ListenAddress, Listeners, ReactorConfig, Tls};
 use crate::sandbox;
-use crate::store::{self, Store};
+use crate::store::{self, Error, Store, report_bounds_now};
 use startup::Cpus;
 
 use startup::open_store;
@@ -164,7 +164,7 @@ impl Server {
             tls: self.tls,
             access: self.access.filter(|access| access.has_subjects()),
             files: self.config.allowed.reread,
-            requests: ReloadRequests::listen().map_err(unheard).ok(),
+            requests: Requests::listen(RELOAD).map_err(unheard).ok(),
         };
         let running = Running {
             grace_period: self.config.grace_period,
@@ -242,6 +242,7 @@ impl Running {
         tokio::select! {
             () = shutdown => {}
             () = housekeeping(&self.store) => {}
+            () = tell_bounds(&self.store) => {}
         }
         self.admin.start_draining();
         tracing::info!(grace_period = ?self.grace_period, "draining");
@@ -261,14 +262,17 @@ pub struct Reloader {
     access: Option<Arc<Access>>,
     /// The files that both are read from.
     files: Vec<PathBuf>,
-    requests: Option<ReloadRequests>,
+    requests: Option<Requests>,
 }
 
 impl Reloader {
     /// Reloads at each `data-server reload`. This future never resolves.
     pub async fn serve(&self) {
         match &self.requests {
-            Some(requests) => requests.serve(|| self.reload()).await,
+            Some(requests) => {
+                let reload = async || self.reload().map(|()| DONE.to_owned());
+                requests.serve(reload).await;
+            }
             None => std::future::pending().await,
         }
     }
@@ -324,6 +328,25 @@ async fn housekeeping(store: &Store) {
         }
     };
     tokio::join!(sweeps, directory.remove_ended());
+}
+
+/// Says what the bounds hold at each `data-server bounds`. Never resolves.
+async fn tell_bounds(store: &Store) {
+    let unheard = |error| tracing::warn!(%error, "data-server bounds is not heard");
+    let requests = || Requests::listen(BOUNDS).map_err(unheard).ok();
+    let Some((account, requests)) = store.account().and_then(|it| Some((it, requests()?))) else {
+        return std::future::pending().await;
+    };
+    let report = async || {
+        // Of the store it has only this: what ends last drops the threads, and no thread can do that.
+        let account = Arc::clone(account);
+        let report = store.compute().spawn(move || {
+            let report = serde_json::to_string(&report_bounds_now(&account));
+            report.map_err(|error| Error::failed("report bounds")(error.into()))
+        });
+        report.await.map_err(|error| error.to_string())
+    };
+    requests.serve(report).await;
 }
 
 /// Raises the soft limit on descriptors to the hard one: each connection and each open value needs one.

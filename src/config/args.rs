@@ -23,9 +23,10 @@ use super::requests::{Logging, ProtocolArgs};
 use super::security::{ListenConfig, TlsArgs};
 use super::storage::{S3Store, Storage};
 use crate::client::Trust;
-use crate::commands;
+use crate::commands::{self, number};
 use crate::net::{Listen, ListenAddress};
 use crate::sandbox::Mode;
+use crate::store::MOST_NAMED;
 use crate::store::bounds::Bound;
 
 const NO_FILE: &str = "there is no file to check: name one, or set DATA_SERVER_CONFIG";
@@ -129,15 +130,9 @@ pub enum Subcommands {
     /// Test an S3 store at length, through every endpoint, and print a line for each check; exits with 0 if it can be
     /// served, else 1
     CheckStore(Box<S3Store>),
-    /// Print what bounds hold, how old it is, and what would go next, changing nothing; the bounds are those given
-    /// here, else those of the configuration file
-    Bounds {
-        /// Directory of the values
-        dir: PathBuf,
-        /// The bounds
-        #[command(flatten)]
-        bounds: Box<BoundOptions>,
-    },
+    /// Print what bounds hold, how old it is, and what goes next, changing nothing: as the server knows it that runs on
+    /// the directory, else by the files. Bounds given here are tried on the files
+    Bounds(BoundsArgs),
     /// Print the manual page, in roff
     Man,
     /// Print completions for a shell
@@ -147,6 +142,25 @@ pub enum Subcommands {
     },
     /// Print the version
     Version,
+}
+
+/// The bounds that are looked at, and how they are shown.
+#[derive(clap::Args, Clone, Debug)]
+pub struct BoundsArgs {
+    /// Directory of the values [default: that of the server's options]
+    pub dir: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Values, and names of a bound with {name}, that are listed
+    #[arg(long, value_name = "N", default_value = "10", value_parser = number(1..=MOST_NAMED))]
+    pub count: usize,
+    /// The server's file of options, as --config before the command
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The bounds
+    #[command(flatten)]
+    pub bounds: Box<BoundOptions>,
 }
 
 /// A look at a configuration file.
@@ -279,7 +293,11 @@ fn named_file(given: &ArgMatches) -> Option<PathBuf> {
         .subcommand_matches("config")
         .and_then(|config| config.subcommand_matches("check"))
         .and_then(|check| check.get_one::<PathBuf>("file"));
-    checked.or(given.get_one::<PathBuf>("config")).cloned()
+    let bounds = given
+        .subcommand_matches("bounds")
+        .and_then(|bounds| bounds.get_one("config"));
+    let behind = checked.or(bounds);
+    behind.or(given.get_one::<PathBuf>("config")).cloned()
 }
 
 #[cfg(test)]

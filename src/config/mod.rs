@@ -165,6 +165,12 @@ impl Config {
                         .to_owned(),
                 ));
             }
+            if !service.action_results.is_empty() {
+                return Err(ConfigError(
+                    "--content: kind = \"bazel-ac\" cannot be had with --store: each GET would ask it for all outputs"
+                        .to_owned(),
+                ));
+            }
             let most = descriptors.store_connections(network.threads());
             settings.connections = settings.connections.min(most);
             service.kept_fields.beside = crate::s3::BESIDE_METADATA;
@@ -208,6 +214,16 @@ impl Config {
             log: args.logging.options(),
             warnings: args.warnings,
         })
+    }
+}
+
+impl Config {
+    /// The directory of the values.
+    pub fn dir(&self) -> Result<PathBuf, &'static str> {
+        match &self.values {
+            Values::Directory(directory, _) => Ok(directory.path.clone()),
+            Values::S3(..) => Err("bounds are of a directory, and the values are in a store"),
+        }
     }
 }
 

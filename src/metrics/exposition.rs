@@ -1,8 +1,8 @@
 //! How counters and their metrics are declared, and the two text formats of Prometheus, 0.0.4 and `OpenMetrics` 1.0.
 //!
 //! The name of a metric says its kind and its unit: `_total` ends a counter, `_seconds` and `_bytes` are the units.
-//! `OpenMetrics` declares a counter without `_total`, and has units and an end mark. Nothing is escaped: clients choose
-//! no text in here.
+//! `OpenMetrics` declares a counter without `_total`, and has units and an end mark. The values of labels are escaped:
+//! clients choose the names of a bound with `{name}`.
 
 use std::fmt::{Display, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -241,7 +241,8 @@ impl Samples<'_> {
         let _ = write!(text, "{}{ending}", self.name);
         for (at, (label, value)) in labels.iter().enumerate() {
             let before = if at == 0 { '{' } else { ',' };
-            let _ = write!(text, "{before}{label}=\"{value}\"");
+            let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+            let _ = write!(text, "{before}{label}=\"{}\"", value.replace('\n', "\\n"));
         }
         let end = if labels.is_empty() { "" } else { "}" };
         let _ = writeln!(text, "{end} {value}");

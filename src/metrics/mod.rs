@@ -1,7 +1,8 @@
 //! The counters, their metrics and the text formats of these, and the kernel's figures of the process.
 //!
 //! One set of counters per reactor, written by its thread alone and read by any: nothing is shared on the way of a
-//! request, and a sum is made when it is read. A counter is one line: field, name, help and labels of its metric.
+//! request, unless a bound counts its key, and a sum is made when it is read. A counter is one line: field, name, help
+//! and labels of its metric.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};

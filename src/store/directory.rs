@@ -113,8 +113,21 @@ impl Directory {
             return None;
         }
         // The account may have forgotten it, and know the value anew: the next look in the file finds that.
-        let is_counted = object.counted.as_ref().is_none_or(|value| value.touch());
+        let is_counted = object.counted.as_ref().is_none_or(|value| {
+            let is_counted = value.touch();
+            if is_counted {
+                self.count_request(key, true);
+            }
+            is_counted
+        });
         is_counted.then_some(object)
+    }
+
+    /// Counts a GET or HEAD of `key`, which found a value or none, in the bounds that hold for it.
+    pub fn count_request(&self, key: &Key<'_>, is_hit: bool) {
+        if let Some(account) = self.account() {
+            account.count_request(key.as_str(), is_hit);
+        }
     }
 
     /// Fails while the file of `key`, read as `object`, may lack bytes that the journal has.
@@ -148,7 +161,9 @@ impl Directory {
         } else {
             (opened, None)
         };
-        let mut object = Object::new(opened, bytes, disk.clone())?;
+        // Another server may store the first date at any time.
+        let has_dates = self.dir.dates.is_possible() || self.dir.dates.others_write;
+        let mut object = Object::new(opened, bytes, has_dates, disk.clone())?;
         if object.meta.end().is_some() {
             // Where it was restored without the server's own directory, nothing else tells.
             self.dir.ends.met();
@@ -186,6 +201,23 @@ impl Directory {
         if let Some(account) = self.account() {
             account.read(key.as_str());
         }
+    }
+
+    /// True if there are values of all these keys, with these lengths; each that is there is used.
+    pub async fn use_all(&self, values: Vec<(Key<'static>, u64)>) -> Result<bool, Error> {
+        let (dir, account) = (Arc::clone(&self.dir), self.account().cloned());
+        let look = move || {
+            for (key, len) in values {
+                let found = dir.meta(&key, Blocking::Allowed);
+                let found = found.map_err(Error::errno_while("look up"))?;
+                if found.is_none_or(|meta| meta.len != len || meta.has_ended()) {
+                    return Ok(false);
+                }
+                account.as_ref().inspect(|it| drop(it.read(key.as_str())));
+            }
+            Ok(true)
+        };
+        self.dir.disk.spawn(look).await
     }
 
     /// Makes `call`, at first so that it does not wait for the device, then on a disk thread if it would have to.
@@ -327,9 +359,20 @@ impl Directory {
         Ok(removed.is_some())
     }
 
-    /// Has the cache look for what one system call does not show, and removes expired uploads. To be called every few
-    /// seconds.
+    /// Has the cache look for what one system call does not show, removes expired uploads, and logs how far a count of
+    /// the values is. To be called every few seconds.
     pub async fn sweep(&self) {
+        if let Some(Err(Error::Counting {
+            counted,
+            retry_after: seconds_left,
+        })) = self.account().map(|account| account.counted())
+        {
+            tracing::info!(
+                counted,
+                seconds_left,
+                "the values are being counted for their bounds: uploads are refused until then"
+            );
+        }
         let (cache, dir) = (Arc::clone(&self.cache), Arc::clone(&self.dir));
         let writing = self.writing.as_ref();
         let uploads = writing.map(|w| (Arc::clone(&w.writer), Arc::clone(&w.uploads)));

@@ -1,9 +1,9 @@
 //! The store as the rooms above see it: an enum over engines, with one type of a value that was found and one of a
 //! value on its way in.
 //!
-//! The engines promise the same where they can. No room above has to know which one answers, but for what one of them
-//! lacks: resumable uploads and the feed of changes. The futures of an S3 store are boxed, so that those of a directory
-//! are not longer for them.
+//! The engines promise the same where they can. The rooms above ask which one answers only for its own metrics, for how
+//! many members of an archive it takes at once, and for what an S3 store lacks: folders, resumable uploads, bounds and
+//! the feed of changes. The futures of an S3 store are boxed, so that those of a directory are not longer for them.
 
 use std::mem;
 use std::ops::Range;
@@ -27,7 +27,7 @@ use crate::s3::{ConditionalUpload, PIECE, RemoteValue, S3};
 use crate::transfer::{BlockingPool, BodySource, CHUNK, StagingQuota, UploadHead, read};
 use crate::value::{
     Current, Digest, Digests, Error, GZIP, Key, Listing, Meta, Page, Preconditions, Validators,
-    Wanted, coded_tag,
+    Wanted, coded_tag, date,
 };
 
 /// Keys and their values, in one of the engines.
@@ -66,6 +66,14 @@ impl Found {
         match self {
             Self::File(object) => object.meta.len,
             Self::Object(object) => object.meta.len,
+        }
+    }
+
+    /// The date of the value for people: without one of its own, when it was written.
+    pub fn date(&self) -> SystemTime {
+        match self {
+            Self::File(object) => object.date().unwrap_or(object.meta.modified()),
+            Self::Object(object) => date(&object.meta.fields).unwrap_or(object.meta.modified),
         }
     }
 

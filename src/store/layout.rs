@@ -125,6 +125,14 @@ pub fn open_values(dir: &Path, cpus: Option<CpuSet>) -> Result<ValuesDir, OpenEr
     Ok(ValuesDir::new(root, location, disk))
 }
 
+/// The process id of the server that has `dir`, as it sees itself.
+pub fn server_of(dir: &Path) -> Option<u32> {
+    let own = dir.join(RESERVED);
+    // Behind the last server its number stays.
+    let pid = is_in_use(&own).then(|| fs::read_to_string(own.join("lock")));
+    pid?.ok()?.trim().parse().ok()
+}
+
 /// Takes the lock for as long as the file stays open, and writes our process id into it for the error message of the
 /// next server.
 fn lock(dir: &Path, mut file: fs::File, within: Duration) -> Result<fs::File, OpenError> {

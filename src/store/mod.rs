@@ -37,7 +37,7 @@ mod journal_state;
 mod layout;
 mod list;
 mod location;
-mod may_end;
+mod may_have;
 mod moves;
 mod new_value;
 mod object;
@@ -59,23 +59,25 @@ pub use crate::transfer::{
     UploadHead, Uploader, is_large, read,
 };
 pub use crate::value::{
-    Attributes, BadKey, CONTENDED, Checksum, ChecksumKind, Current, DELETE_AFTER, DELETE_AT,
+    Attributes, BadKey, CONTENDED, Checksum, ChecksumKind, Current, DATE, DELETE_AFTER, DELETE_AT,
     Digest, Digests, Error, GZIP, Key, ListedValue, Listing, MAX_LEN, MAX_LIST, MAX_SEGMENT, Meta,
     NamePattern, Page, Preconditions, Prefixes, RESERVED, TRIES, Tags, UNKNOWN_TYPE, Validators,
-    Verdict, Version, Wanted, WriteCondition, check_prefix, coded_tag, end_after, etag,
-    guessed_type, hide, kept_value, now, parse_end, second,
+    Verdict, Version, Wanted, WriteCondition, check_prefix, coded_tag, date_text, end_after, etag,
+    guessed_type, hide, kept_value, now, parse_date, parse_end, second,
 };
 pub use attributes::MAX_FIELDS;
 pub use changes::{Change, Changes, Gap, Removal};
 pub use copy_plan::CopyPlan;
-pub use directory::bounds_report::report as report_bounds;
+pub use directory::bounds_report::{
+    BoundReport, MOST_NAMED, report as report_bounds, report_now as report_bounds_now,
+};
 pub use directory::open::{Inspected, JournalOptions, Options, inspect, take_default};
 pub use directory::{Directory, Purpose};
 pub use empty_folders::Stays;
 pub use engine::{Found, Probe, Published, Publishing, Store, Upload, check};
 pub use folders::{RemovedFolder, ValuesBelow};
 pub use journal::{Report as JournalReport, check as check_journal};
-pub use layout::{OpenError, make};
+pub use layout::{OpenError, make, server_of};
 pub use list::Order;
 pub use moves::{Relocated, Relocation};
 pub use object::{Descriptor, IsText, Object};

@@ -8,6 +8,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use bytesize::ByteSize;
+use parking_lot::Mutex;
 use rustix::io::{Errno, retry_on_intr};
 use scopeguard::guard;
 
@@ -20,6 +22,9 @@ const AHEAD: u64 = 1 << 20;
 /// How long an answer is used: other programs take space too.
 const FRESH: Duration = Duration::from_millis(100);
 
+/// How long no more than the floor is free before that says that uploads are refused, where values may go for them.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Bytes that a small value takes beside its own, which lie in whole blocks: its inode and its name.
 const OVERHEAD: u64 = 4 << 10;
 
@@ -27,8 +32,11 @@ const OVERHEAD: u64 = 4 << 10;
 #[derive(Debug, Default)]
 pub struct Space {
     floor: u64,
+    patience: Duration,
     /// Bytes that are about to be taken.
     pending: AtomicU64,
+    /// Since when no more than the floor is free.
+    low_since: Mutex<Option<Instant>>,
     /// Whether uploads were refused when it was asked last.
     pub is_low: AtomicBool,
 }
@@ -52,9 +60,11 @@ impl Free {
 }
 
 impl Space {
-    pub fn new(floor: u64) -> Self {
+    /// Of a file system whose values go for others, if it `evicts`.
+    pub fn new(floor: u64, evicts: bool) -> Self {
         Self {
             floor,
+            patience: if evicts { PATIENCE } else { Duration::ZERO },
             ..Self::default()
         }
     }
@@ -72,7 +82,12 @@ impl Space {
             inodes: (stat.f_files > 0).then_some(stat.f_favail),
             floor: self.floor,
         };
-        let is_low = free.bytes <= self.floor && self.floor > 0;
+        let is_low = {
+            let since = &mut *self.low_since.lock();
+            let is_low = free.bytes <= self.floor && self.floor > 0;
+            *since = is_low.then(|| since.unwrap_or_else(Instant::now));
+            since.is_some_and(|since| since.elapsed() >= self.patience)
+        };
         let has_turned = turns(&self.is_low, is_low);
         if has_turned && is_low {
             tracing::warn!(
@@ -98,9 +113,14 @@ impl Space {
         let needed = before.saturating_add(more);
         match self.free(root)? {
             Some(free) if free.bytes < needed => Err(Error::new("write", Errno::NOSPC)),
-            Some(free) if free.bytes - needed < self.floor => Err(Error::NoSpace(
-                "no more than --min-free is left for values".into(),
-            )),
+            Some(free) if free.bytes - needed < self.floor => {
+                let [left, floor] =
+                    [free.bytes, self.floor].map(|it| ByteSize::b(it).display().iec());
+                let why = format!(
+                    "no more than --min-free is left for values: the disk has {left}, and is to keep {floor}"
+                );
+                Err(Error::NoSpace(why.into()))
+            }
             _ => Ok(taking),
         }
     }
@@ -143,8 +163,8 @@ mod tests {
     #[test]
     fn what_others_are_about_to_take_counts_as_taken() {
         let root = OwnedFd::from(std::fs::File::open("/dev/shm").unwrap());
-        let free = Space::new(0).free(&root).unwrap().unwrap().bytes;
-        let space = Space::new(free / 2);
+        let free = Space::new(0, false).free(&root).unwrap().unwrap().bytes;
+        let space = Space::new(free / 2, false);
         let first = space.take(&root, free / 3).unwrap();
         assert!(space.take(&root, free / 3).is_err());
         drop(first);
@@ -156,7 +176,7 @@ mod tests {
     #[test]
     fn without_a_floor_a_small_value_asks_for_nothing() {
         let root = OwnedFd::from(std::fs::File::open("/dev/shm").unwrap());
-        let space = Space::new(0);
+        let space = Space::new(0, false);
         assert!(Allowance::default().take(&space, &root, 1 << 40).is_ok());
     }
 }

@@ -15,8 +15,16 @@ pub enum Error {
     #[error("{0}")]
     NoSpace(Cow<'static, str>),
     /// The values are being counted for their bounds: no write that a bound holds for is taken before that ends.
-    #[error("the values are being counted, so it is not known whether there is room; try again")]
-    Counting,
+    #[error(
+        "the values are being counted for their bounds, {counted} so far: it is not known yet whether there is room; \
+         try again in about {retry_after} s"
+    )]
+    Counting {
+        /// How many there are so far.
+        counted: u64,
+        /// Seconds after which that may be over.
+        retry_after: u64,
+    },
     /// The file system is read-only: it was mounted so, or has become so when it found itself damaged or its device
     /// failed.
     #[error("the file system is read-only")]
@@ -137,7 +145,7 @@ impl Error {
     /// Seconds after which the same may be tried again.
     pub fn retry_after(&self) -> u64 {
         match self {
-            Self::Busy { retry_after } => *retry_after,
+            Self::Busy { retry_after } | Self::Counting { retry_after, .. } => *retry_after,
             _ => 1,
         }
     }

@@ -52,6 +52,9 @@ const LIST: &str = "
     heading ; Files
     searchbox ; Search names, here and in the folders below
     button ; Upload
+    button ; Upload a folder
+    button ; New folder
+    button ; New text file
     table ; Files by name
     columnheader ; Name
     columnheader ; Size
@@ -61,14 +64,15 @@ const LIST: &str = "
     link ; a
     cell ; 14 B
     link ; Download a
+    button ; Rename, move or copy a
     button ; Delete a
     navigation ; Pages
 ";
 
 const SELECTED: &str = "
-    checkbox ; Select all files of this page
+    checkbox ; Select all of this page
     checkbox ; Select a
-    region ; Selected files
+    region ; Selected
     button ; Select none
     button ; Delete
 ";
@@ -90,8 +94,7 @@ fn a_screen_reader_is_told_what_everything_is() {
         let look = "button ; Close\nregion ; Text of the file\nbutton ; Delete\nlink ; Download";
         assert_heard(page, &format!("dialog ; a\n{look}"));
         page.click("#preview-rename");
-        let rename =
-            "textbox ; Name\ncombobox ; Folder; empty is the top\nbutton ; Cancel\nbutton ; Rename";
+        let rename = "textbox ; Name\ncombobox ; Folder; empty is the top\nbutton ; Cancel\nbutton ; Make a copy\nbutton ; Rename";
         let title = "dialog ; Rename a\nheading ; Rename a";
         assert_heard(page, &format!("{title}\n{rename}"));
         page.press(Key::Escape);

@@ -117,3 +117,27 @@ fn what_was_typed_is_not_lost_unasked() {
         assert_eq!(server.dir.read("a"), b"old");
     });
 }
+
+#[test]
+fn a_new_text_is_made_and_opened_to_be_written() {
+    browse_keys(&[("f/a.txt", "x")], |page, server| {
+        page.visit_keys(server.addr, "/f/");
+        page.click("#new-file");
+        page.says("#naming-title", "New text file in f/");
+        page.press(format!("a{}", Key::Enter));
+        page.says("#naming-fault", "There is a file with this name already.");
+        page.press("b");
+        page.click("#naming-yes");
+        page.holds("document.activeElement.id === 'edit-text'");
+        page.press("words");
+        page.click("#edit-save");
+        page.says("#preview-body pre", "words");
+        page.press(Key::Escape);
+        page.shows(&["../", "a.txt", "ab.txt"]);
+        let stored = server.get("f/ab.txt");
+        assert_eq!(stored.text(), "words");
+        assert_eq!(stored.must("content-type"), "text/plain; charset=utf-8");
+        assert_eq!(server.dir.read("f/a.txt"), b"x");
+        assert_eq!(page.complaints(), [""; 0]);
+    });
+}

@@ -257,6 +257,57 @@ fn a_folder_is_deleted_with_all_that_is_in_it_after_a_question_that_says_how_muc
     });
 }
 
+/// The deletion waits until the test lets it go: what is deleted meanwhile stands for what the server does.
+#[test]
+fn a_folder_that_is_being_deleted_says_how_far_and_is_left_alone() {
+    at("/", |page, server| {
+        page.says("#state", "Live");
+        page.shows(&ROOT);
+        let gate = "(() => { const ask = window.fetch; window.asked = 0; window.fetch = async (address, options) => { \
+            if (options?.method === 'DELETE') { window.asked += 1; await new Promise((resolve) => (window.release = resolve)); } \
+            return ask(address, options); }; })()";
+        page.eval(gate);
+        let leaves =
+            || page.is("window.dispatchEvent(new Event('beforeunload', { cancelable: true }))");
+        assert!(leaves());
+        page.eval("$(`#rows a[href='/a/']`).focus()");
+        // Pressed twice, it asks once.
+        let press = "[0, 1].forEach(() => $(\"button[aria-label='Delete a/']\").click())";
+        page.eval(press);
+        page.says("#ask-text", "3 files, ");
+        page.click("#ask-yes");
+        page.says("#notes", "Deleting a/: 3 files");
+        assert_eq!(page.text("#said"), "Deleting a/");
+        page.says("tr[aria-busy=true]", "being deleted");
+        assert!(page.is("$('tr[aria-busy=true] .actions').inert"));
+        assert!(!leaves());
+        page.eval("$(`#rows a[href='/a/']`).focus()");
+        for key in [Key::Delete, Key::F2] {
+            page.press(key);
+        }
+        assert!(page.is("!$('dialog[open]')"));
+        for key in ["a/b/deep", "a/one"] {
+            assert_eq!(server.ask("DELETE", key).status, 200);
+        }
+        page.says("#notes", "Deleting a/: 2 of 3 files");
+        // Another folder and back: it is so still.
+        page.click("#rows a[href='/%C3%A4%20b/']");
+        page.shows(&["../", "c"]);
+        page.back();
+        page.shows(&ROOT);
+        page.says("tr[aria-busy=true]", "being deleted");
+        page.picture("deleting.png");
+        page.eval("window.release()");
+        page.says("#notes", "a/ is deleted, with 1 file");
+        page.shows(&ROOT[1..]);
+        assert!(leaves());
+        assert_eq!(
+            page.eval("[window.asked, $$('.stays').length]"),
+            json!([1, 0])
+        );
+    });
+}
+
 #[test]
 fn a_folder_is_downloaded_as_a_zip() {
     at("/", |page, _| {

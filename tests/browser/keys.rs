@@ -164,7 +164,7 @@ fn everything_can_be_done_with_the_keyboard() {
         page.shows(&["a", "b"]);
         page.click("#find");
         let name = "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent.trim()";
-        (0..9).for_each(|_| page.press(Key::Tab));
+        (0..10).for_each(|_| page.press(Key::Tab));
         assert_eq!(page.eval(name), "b");
         let outline = "getComputedStyle(document.activeElement).outlineStyle";
         assert_eq!(page.eval(outline), "solid", "the focus is seen");
@@ -172,6 +172,7 @@ fn everything_can_be_done_with_the_keyboard() {
         // Within a row and from row to row by the arrows; `/` leads to the search, and back down again.
         for (key, focused) in [
             (Key::Right, "Download b"),
+            (Key::Right, "Rename, move or copy b"),
             (Key::Right, "Delete b"),
             (Key::Right, "Delete b"),
             (Key::Up, "a"),

@@ -102,7 +102,7 @@ fn selected_files_are_downloaded_as_one_zip() {
         page.click("[aria-label='Select a.bin']");
         page.click("[aria-label='Select c.bin']");
         page.click("#picked-download");
-        let zip = page.downloaded("archive.zip");
+        let zip = page.downloaded("archive (2 selected).zip");
         assert!(zip.starts_with(b"PK\x03\x04"));
         assert!(has(&zip, "a.bin") && has(&zip, "c.bin") && !has(&zip, "b.bin"));
         page.says("#picked-count", "2 files selected");
@@ -117,7 +117,7 @@ fn selected_files_are_downloaded_as_one_zip() {
         page.shows(&["../", "g/a&.bin", "h.bin"]);
         page.click("#pick-all");
         page.click("#picked-download");
-        let zip = page.downloaded("f.zip");
+        let zip = page.downloaded("f (2 selected).zip");
         assert!(has(&zip, "h.bin") && has(&zip, "g/a&.bin") && !has(&zip, "f/h.bin"));
         assert_eq!(page.complaints(), [""; 0]);
     });
@@ -140,7 +140,10 @@ fn a_selection_that_is_too_long_for_a_request_is_said_to_be() {
         page.eval("[...$$('#rows .pick')].slice(0, 75).forEach((box) => box.click())");
         page.says("#picked-count", "225 files selected");
         page.click("#picked-download");
-        assert!(page.downloaded("archive.zip").starts_with(b"PK"));
+        assert!(
+            page.downloaded("archive (225 selected).zip")
+                .starts_with(b"PK")
+        );
     });
 }
 

@@ -1,6 +1,6 @@
 //! Proves that the page finds its server again, and what others change, also in the directory.
 
-use crate::browser::{browse, browse_at, browse_keys, browse_served};
+use crate::browser::{browse, browse_at, browse_keys, browse_served, origin};
 use crate::support::prelude::*;
 
 #[test]
@@ -81,6 +81,18 @@ fn without_metrics_there_is_no_reactors_view() {
         assert!(page.is("$('#views').hidden"));
         page.visit(server.addr, "/#activity");
         page.says("#reactors-note", "at another address");
+    });
+}
+
+/// Guests come by another name than the loopback's, and where there are no rules, nothing tells them from the operator.
+#[test]
+fn guests_are_not_shown_what_the_server_does() {
+    browse_served(&["--allowed-host", "plain.example"], |page, server| {
+        for (host, is_hidden) in [("plain.example", true), ("127.0.0.1", false)] {
+            page.go(&origin(format!("{host}:{}/", server.addr.port())));
+            page.says("#state", "Live");
+            page.holds(&format!("$('#views').hidden === {is_hidden}"));
+        }
     });
 }
 

@@ -2,7 +2,7 @@
 //! order holds while keys change.
 
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use fantoccini::key::Key;
 use serde_json::json;
@@ -141,5 +141,30 @@ fn all_of_25_000_names_are_sorted_and_of_more_than_the_bound_it_is_said() {
         page.eval(more);
         sort(page, "time");
         page.says("#count", "are not sorted and not shown");
+    });
+}
+
+/// The document has as many rows as the page shows: a browser draws each of them first.
+#[test]
+fn a_folder_of_20_000_files_opens_as_fast_as_one_of_1_000() {
+    browse_served(&[], |page, server| {
+        for n in 0..20_000 {
+            server.dir.place(&format!("many/{n:05}"), "");
+        }
+        for n in 0..1_000 {
+            server.dir.place(&format!("some/{n:05}"), "");
+        }
+        let mut took = [("/some/", Duration::MAX), ("/many/", Duration::MAX)];
+        for _ in 0..5 {
+            for (path, least) in &mut took {
+                let begun = Instant::now();
+                page.visit_keys(server.addr, path);
+                *least = begun.elapsed().min(*least);
+            }
+        }
+        let [(_, some), (_, many)] = took;
+        eprintln!("until rows can be used: 1,000 files {some:?}, 20,000 {many:?}");
+        assert!(many < some * 2, "{some:?}, {many:?}");
+        page.says("#count", "1,000 files on this page");
     });
 }

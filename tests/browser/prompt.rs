@@ -51,22 +51,35 @@ fn what_may_not_be_done_is_not_offered() {
         let alice = ForAlice::start(&dir, rules);
         let folders = ["all/", "box/", "seen/", "some/"];
         alice.open(page, &folders);
-        let all: &[&str] = &["Select all files of this page"];
+        let all: &[&str] = &["Select all of this page"];
         let upload: &[&str] = &["Upload", "Upload a folder", "New folder"];
+        // An empty text that may not be written once more is of no use.
+        let text: &[&str] = &["New text file"];
         // Nothing is stored at the root; a folder `all` of files may be dropped there, which no button says. It may be
         // moved into `box`.
         let below: &[&str] = &[
+            "Select all/",
             "Download all/ as zip",
-            "Rename or move all/",
+            "Rename, move or copy all/",
             "Delete all/",
+            "Select seen/",
             "Download seen/ as zip",
+            "Rename, move or copy seen/",
+            "Select some/",
             "Download some/ as zip",
+            "Rename, move or copy some/",
         ];
         assert_offered(page, &[all, below]);
-        let (one, delete): (&[&str], &[&str]) = (&["Select 1", "Download 1"], &["Delete 1"]);
-        let mine: &[&str] = &["Select mine-1", "Download mine-1", "Delete mine-1"];
+        let one: &[&str] = &["Select 1", "Download 1", "Rename, move or copy 1"];
+        let delete: &[&str] = &["Delete 1"];
+        let mine: &[&str] = &[
+            "Select mine-1",
+            "Download mine-1",
+            "Rename, move or copy mine-1",
+            "Delete mine-1",
+        ];
         let places: [Place<'_>; 4] = [
-            ("all/", &["1"], &[upload, all, one, delete]),
+            ("all/", &["1"], &[upload, text, all, one, delete]),
             ("box/", &["1"], &[upload, all]),
             ("seen/", &["1"], &[all, one]),
             ("some/", &["1", "mine-1"], &[all, one, mine]),
@@ -80,9 +93,9 @@ fn what_may_not_be_done_is_not_offered() {
             let text = if folder == "box/" { "No preview" } else { "x" };
             page.says("#preview-body", text);
             let in_preview: &[&str] = match folder {
-                "all/" => &["Delete", "Rename or move", "Edit", "Download"],
+                "all/" => &["Delete", "Rename or copy", "Edit", "Download"],
                 "box/" => &[],
-                _ => &["Download"],
+                _ => &["Rename or copy", "Download"],
             };
             assert_offered(page, &[offered, &[in_preview]].concat());
             page.click("#preview-close");
@@ -106,7 +119,7 @@ fn a_server_that_is_read_only_offers_no_change() {
         let server = Launch::new(&["--read-only"]).on(&first.dir).start();
         page.visit(server.addr, "/");
         page.shows(&["a"]);
-        let all: &[&str] = &["Select all files of this page", "Select a", "Download a"];
+        let all: &[&str] = &["Select all of this page", "Select a", "Download a"];
         assert_offered(page, &[all]);
         page.click("#rows a[data-key]");
         page.says("#preview-body", "x");

@@ -225,6 +225,89 @@ fn files_are_moved_with_the_keyboard() {
     });
 }
 
+/// The question as the keyboard asks it: what is before the ending is selected, and typed over.
+#[test]
+fn a_file_is_renamed_in_its_row_and_copied_beside_itself() {
+    let values = ["budget.csv", "f/x", ".profile"].map(|key| (key, key));
+    browse_keys(&values, |page, server| {
+        page.shows(&["f/", ".profile", "budget.csv"]);
+        page.eval("$(`#rows [data-key='budget.csv']`).focus()");
+        page.press(Key::F2);
+        page.says("#naming-title", "Rename budget.csv");
+        page.press(format!("plan{}", Key::Enter));
+        page.says("#notes", "budget.csv is now plan.csv");
+        page.shows(&["f/", ".profile", "plan.csv"]);
+        page.click("button[aria-label='Rename, move or copy .profile']");
+        page.says("#naming-title", "Rename .profile");
+        let selected = "$('#naming-name').selectionEnd - $('#naming-name').selectionStart";
+        assert_eq!(page.eval(selected), 8);
+        page.click("#naming-no");
+
+        // Two copies beside it, one elsewhere, and none over what is there.
+        for n in 1..3 {
+            page.click("button[aria-label='Rename, move or copy plan.csv']");
+            page.click("#naming-other");
+            let note = format!("plan.csv is copied to plan ({n}).csv");
+            page.says("#notes .note:last-child", &note);
+        }
+        page.shows(&["f/", ".profile", "plan (1).csv", "plan (2).csv", "plan.csv"]);
+        page.click("button[aria-label='Rename, move or copy plan.csv']");
+        page.eval("[$('#naming-folder').value, $('#naming-name').value] = ['f', 'x']");
+        page.click("#naming-other");
+        page.says(
+            "#naming-fault",
+            "There is a file with this name already. Nothing was changed.",
+        );
+        page.eval("$('#naming-folder').value = 'new'");
+        page.click("#naming-other");
+        page.says("#notes .note:last-child", "plan.csv is copied to new/x");
+        assert_eq!(server.dir.read("new/x"), b"budget.csv");
+        assert_eq!(server.dir.read("f/x"), b"f/x");
+        // The folder was named here: it stays without the file.
+        assert_eq!(server.ask("DELETE", "new/x").status, 200);
+        assert!(server.dir.file("new").is_dir());
+        assert_eq!(page.complaints(), [""; 0]);
+    });
+}
+
+#[test]
+fn a_folder_and_a_selection_are_copied() {
+    directory_only!("folders");
+    let values = ["a/x", "a/b/y", "c", "d/k"].map(|key| (key, key));
+    browse_keys(&values, |page, server| {
+        page.says("#state", "Live");
+        page.shows(&["a/", "d/", "c"]);
+        for n in 1..3 {
+            page.click("button[aria-label='Rename, move or copy a/']");
+            page.click("#naming-other");
+            let note = format!("a/ is copied to a ({n})/");
+            page.says("#notes .note:last-child", &note);
+        }
+        page.shows(&["a/", "a (1)/", "a (2)/", "d/", "c"]);
+        assert_eq!(server.dir.read("a (2)/b/y"), b"a/b/y");
+        for name in ["a/", "c"] {
+            page.click(&format!("[aria-label='Select {name}']"));
+        }
+        page.click("#picked-move");
+        page.eval("$('#naming-folder').value = 'd'");
+        page.click("#naming-other");
+        page.says(
+            "#notes .note:last-child",
+            "1 folder and 1 file copied to d/.",
+        );
+        page.click("#picked-move");
+        page.eval("$('#naming-folder').value = 'd'");
+        page.click("#naming-other");
+        page.says("#notes [role=alert]", "1 folder and 1 file not copied: ");
+        let copies =
+            "a (1)/b/y, a (1)/x, a (2)/b/y, a (2)/x, a/b/y, a/x, c, d/a/b/y, d/a/x, d/c, d/k";
+        server
+            .dir
+            .assert_holds(&copies.split(", ").collect::<Vec<_>>());
+        assert_eq!(page.complaints(), [""; 0]);
+    });
+}
+
 /// Whatever the reason, the sentence of the server is shown.
 #[test]
 fn a_folder_that_the_server_does_not_move_stays_and_the_reason_is_shown() {
@@ -247,7 +330,7 @@ fn a_folder_that_the_server_does_not_move_stays_and_the_reason_is_shown() {
                 "It was not renamed: a value is there. Nothing was changed.",
             ),
         ] {
-            page.click("button[aria-label='Rename or move a/']");
+            page.click("button[aria-label='Rename, move or copy a/']");
             page.says("#naming-title", "Rename a/");
             let refuse = format!("return new Response('{said}', {{ status: {status} }});");
             before(page, "MOVE", &refuse);
@@ -299,14 +382,14 @@ fn a_folder_is_renamed_and_moved_with_all_that_is_in_it() {
             .assert_holds(&["b/k", "c #1/x", "c #1/y/z", "d/k"]);
         // What is in the way stays, and the folder too.
         page.visit_keys(server.addr, "/");
-        page.click("button[aria-label='Rename or move d/']");
+        page.click("button[aria-label='Rename, move or copy d/']");
         finish(page, "", "b");
         page.says("#naming-fault", "It was not renamed: ");
         server
             .dir
             .assert_holds(&["b/k", "c #1/x", "c #1/y/z", "d/k"]);
         page.click("#naming-no");
-        page.click("button[aria-label='Rename or move d/']");
+        page.click("button[aria-label='Rename, move or copy d/']");
         finish(page, "new/deep", "d");
         page.says("#notes", "d/ is now new/deep/d/");
         page.shows(&["b/", "c #1/", "new/"]);

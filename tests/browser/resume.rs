@@ -112,6 +112,7 @@ fn after_a_new_load_it_goes_on_once_the_same_file_is_chosen() {
         page.click("[aria-label='Choose the file: in/large.bin']");
         page.types("#again", file.display());
         page.says("#uploads-count", "1 of 1 uploaded");
+        page.holds("$$('#uploads li').length === 0");
         assert_went_on(page);
         assert!(server.dir.read("in/large.bin") == value);
 
@@ -129,6 +130,33 @@ fn after_a_new_load_it_goes_on_once_the_same_file_is_chosen() {
         let unfinished = || server.dir.get("more.bin").is_none() && !has_unfinished(&server);
         eventually("the upload is given up", unfinished);
         assert_eq!(page.eval("Unfinished.waiting().length"), 0);
+    });
+}
+
+/// The file may be chosen by the button for any file, too; and the rate is that of what this page sends.
+#[test]
+fn what_is_chosen_again_by_another_button_is_one_line_with_its_own_rate() {
+    browse(|page| {
+        let begun = Begun::in_folder(page, "");
+        begun.relay.cut();
+        page.reload();
+        page.says("#uploads .fate", "broke off at ");
+        begun.relay.let_go();
+        // Sends 1 MB a second, as it says.
+        let slow = "(() => { const send = XMLHttpRequest.prototype.send; window.rates = []; \
+            XMLHttpRequest.prototype.send = function (body) { let loaded = 0; const timer = setInterval(() => { \
+                this.upload.onprogress({ loaded: (loaded += 100_000) }); \
+                const rate = /([\\d.]+ [KM])iB\\/s/.exec($('#uploads-count').textContent)?.[1]; if (rate) rates.push(rate); \
+                if (loaded === 2_000_000) { clearInterval(timer); this.upload.onprogress = null; send.call(this, body); } }, 100); }; })()";
+        page.eval(slow);
+        page.types("#files", begun.file.display());
+        page.holds("window.rates.length > 5");
+        assert_eq!(page.eval("$$('#uploads li').length"), 1);
+        page.says("#uploads-count", "1 of 1 uploaded");
+        assert_eq!(page.eval("$$('#uploads li').length"), 0);
+        let fast = "rates.filter((it) => it.endsWith('M') && parseFloat(it) > 1.5)";
+        assert_eq!(page.eval(fast), serde_json::json!([]));
+        assert!(begun.server.dir.read("large.bin") == begun.value);
     });
 }
 

@@ -40,22 +40,37 @@ fn a_part_of_a_name_is_found_in_the_folders_below() {
 }
 
 #[test]
-fn a_search_says_where_it_stopped_and_goes_on() {
+fn a_search_goes_on_by_itself_and_says_where_it_stopped() {
     browse_served(&[], |page, server| {
         for n in 0..10_100 {
             server.dir.place(&format!("many/{n:05}"), "");
         }
         server.dir.place_each("zoo/wanted wanted-too", "x");
         page.visit_keys(server.addr, "/");
+        page.eval("(() => { window.counts = []; const count = $('#count'); \
+            new MutationObserver(() => counts.push(count.textContent)).observe(count, { childList: true }); })()");
         page.types("#find", "wanted");
-        // One that begins with the text is found however many names there are before it.
-        page.shows(&["wanted-too"]);
-        let count = "1 file found, only the first 10,000 names searched";
-        page.says("#count", count);
-        page.click("#search-on");
         page.shows(&["wanted-too", "zoo/wanted"]);
         page.says("#count", "2 files found, all 10,102 names searched");
         page.holds("$('#search-on').hidden");
+        // One that begins with the text is found at once, however many names there are before it.
+        let first = "1 file found, only the first 10,000 names searched";
+        page.holds(&format!("counts.includes('{first}')"));
+
+        // A folder without an end, as the server would say it: the search stops, and a button has it go on.
+        let endless = "(() => { const ask = list; list = async (...all) => { \
+            const page = await ask(...all); return { ...page, next: page.next ?? 'many/00000' }; }; })()";
+        page.eval(endless);
+        page.eval("Search.forget()");
+        page.types("#find", "-");
+        page.says("#count", "names searched");
+        page.holds("!$('#search-on').hidden && $('#keys').ariaBusy === 'false'");
+        let names =
+            "Number(/first ([\\d,]+) names/.exec($('#count').textContent)[1].replaceAll(',', ''))";
+        let before = page.eval(names).as_u64().expect("a number");
+        assert!((100_000..=110_200).contains(&before), "{before}");
+        page.click("#search-on");
+        page.holds(&format!("{names} > {before} + 90000"));
     });
 }
 

@@ -4,6 +4,7 @@
 use serde_json::json;
 
 use crate::browser::{Browser, browse_at, browse_served};
+use crate::support::prelude::*;
 use crate::support::relay::Relay;
 
 /// Drags what lies at `path` over the page and drops it, as a file manager does.
@@ -65,6 +66,37 @@ fn dropped_folders_and_files_keep_their_paths() {
     });
 }
 
+#[test]
+fn a_folder_that_is_uploaded_stays_and_empty_ones_are_made() {
+    directory_only!("empty folders");
+    browse_at("/", &[], |page, server| {
+        let trip = page.folder("trip", &["a.jpg", "deep/b.jpg"]);
+        fs::create_dir_all(trip.join("empty/one")).expect("folders");
+        drop(page, &trip);
+        page.says("#uploads-count", "2 of 2 uploaded");
+        page.shows(&["trip/"]);
+        page.until("the empty folders are made", || {
+            server.dir.file("trip/empty/one").is_dir()
+        });
+        page.types("#folder", page.folder("album", &["x/y"]).display());
+        page.says("#uploads-count", "1 of 1 uploaded");
+        // Its files are moved out: the folders stay.
+        for key in ["trip/a.jpg", "trip/deep/b.jpg", "album/x/y"] {
+            assert_eq!(server.ask("DELETE", key).status, 200);
+        }
+        page.shows(&["album/", "trip/"]);
+        for folder in ["trip/deep", "album/x"] {
+            assert!(server.dir.file(folder).is_dir(), "{folder}");
+        }
+        // Alone, one that is empty is seen at once.
+        let alone = page.folder("alone", &["x"]);
+        fs::remove_file(alone.join("x")).expect("a file");
+        drop(page, &alone);
+        page.shows(&["album/", "alone/", "trip/"]);
+        assert_eq!(page.complaints(), [""; 0]);
+    });
+}
+
 /// More than wait at a time, and more than a reader of folders gives at a time.
 #[test]
 fn many_files_are_uploaded_and_some_are_shown() {
@@ -110,7 +142,8 @@ fn all_uploads_are_cancelled_at_once() {
         page.click("#uploads-cancel");
         page.says("#uploads-count", "0 of 6 uploaded, 6 cancelled");
         relay.let_go();
-        server.dir.assert_holds(&[]);
+        // The folder is one of the user's.
+        server.dir.assert_holds(&["large"]);
         page.click("#uploads-clear");
         page.holds("$('#uploads').hidden");
     });

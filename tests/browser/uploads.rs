@@ -147,6 +147,61 @@ fn what_is_there_is_replaced_only_when_asked_for() {
 }
 
 #[test]
+fn what_is_there_and_what_comes_are_both_kept() {
+    browse_keys(
+        &[("a.txt", "old"), ("a%20(1).txt", "older")],
+        |page, server| {
+            page.shows(&["a (1).txt", "a.txt"]);
+            // One that the list does not have yet is passed over, too.
+            page.eval("Live.begin = () => {}");
+            server.dir.place("a (2).txt", "unseen");
+            let files = [
+                page.file("a.txt", "new"),
+                page.file("b.bin", pattern(4, 200_000)),
+            ];
+            choose(page, &[&files[0]]);
+            page.says("#ask-title", "Replace a.txt?");
+            page.picture("keep-both.png");
+            page.click("#ask-other");
+            page.says("#uploads-count", "1 of 1 uploaded");
+            page.says("#said", "a (3).txt is uploaded");
+            let stored = ["a.txt", "a (1).txt", "a (2).txt", "a (3).txt"];
+            let stored = stored.map(|key| server.dir.read(key));
+            assert_eq!(stored, [&b"old"[..], b"older", b"unseen", b"new"]);
+            // One that can be resumed; and one answer for all.
+            for expected in ["b.bin", "b (1).bin"] {
+                choose(page, &[&files[0], &files[1]]);
+                page.says("#ask-title", "Replace ");
+                page.click("#ask-all");
+                page.click("#ask-other");
+                page.says("#uploads-count", "2 of 2 uploaded");
+                assert!(server.dir.read(expected) == pattern(4, 200_000));
+            }
+            assert_eq!(server.dir.read("a (5).txt"), b"new");
+        },
+    );
+}
+
+#[test]
+fn who_may_not_replace_is_not_asked_to() {
+    browse(|page| {
+        let dir = DataDir::temporary();
+        dir.place("plan", "old");
+        let alice = ForAlice::start(&dir, &[("", &["read", "create", "list", "watch"])]);
+        alice.open(page, &["plan"]);
+        choose(
+            page,
+            &[&page.file("plan", "new"), &page.file("other", "new")],
+        );
+        let fate = "not uploaded: it is there already, and you may not replace it";
+        page.says("#uploads .failed .fate", fate);
+        page.says("#uploads-count", "1 of 2 uploaded, 1 failed");
+        assert!(!page.is("$('#ask').open"));
+        assert_eq!(alice.server.dir.read("plan"), b"old");
+    });
+}
+
+#[test]
 fn files_are_dropped_on_the_page() {
     browse_keys(&[], |page, server| {
         let drop = "(() => { const data = new DataTransfer(); \

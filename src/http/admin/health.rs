@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use crate::store::{self, Error, Free, Store};
+use crate::store::bounds::Total;
+use crate::store::{self, Directory, Error, Free, Store};
 
 /// How long the result of a probe is reused.
 const FRESH: Duration = Duration::from_secs(1);
@@ -79,14 +80,36 @@ fn judge(store: &Store, answer: Result<Option<Free>, Error>) -> Readiness {
             Store::Directory(_) => format!("the disk refuses writes: {error}"),
             Store::S3(_) => error.to_string(),
         }),
-        Ok(Some(Free { bytes, floor, .. })) if bytes <= floor && floor > 0 => Ok(format!(
+        Ok(Some(Free { bytes, floor, .. })) if is_short_of_space(store) => Ok(format!(
             "{READS_ONLY}: {bytes} bytes are free, and --min-free keeps {floor}"
         )),
-        Ok(_) => Ok(match store.unjournaled() {
-            None => READY.to_owned(),
-            Some(why) => {
-                format!("ready, but without a journal, as {why}: each write is synced by itself")
-            }
-        }),
+        Ok(_) => Ok(
+            bounds_to_keep(store).unwrap_or_else(|| match store.unjournaled() {
+                None => READY.to_owned(),
+                Some(why) => {
+                    format!(
+                        "ready, but without a journal, as {why}: each write is synced by itself"
+                    )
+                }
+            }),
+        ),
     }
+}
+
+fn is_short_of_space(store: &Store) -> bool {
+    let directory = store.directory();
+    directory.is_some_and(Directory::is_short_of_space)
+}
+
+/// The text of a server that does not keep its bounds yet: it serves reads, so it is ready.
+fn bounds_to_keep(store: &Store) -> Option<String> {
+    let account = store.directory()?.account()?;
+    if let Err(counting) = account.counted() {
+        return Some(format!("{READS_ONLY}: {counting}"));
+    }
+    let Total { bytes, keys } = account.above();
+    let is_above = bytes > 0 || keys > 0;
+    is_above.then(|| {
+        format!("ready, and evicting what is above the bounds: {bytes} bytes, or {keys} values, are left")
+    })
 }

@@ -1,9 +1,9 @@
 //! All metrics of the server: their names, their help, and their values, from the counters that each thread keeps.
 //!
-//! Metrics that show how load is spread have a label for the reactor. All others are sums, made at each scrape. No
-//! label has a value or a name that a client can choose. A directory has uploads, the cache, listings, publishing and
-//! the journal. An S3 store has the requests to it by their status, its connections, and the writes whose response was
-//! lost.
+//! Metrics that show how load is spread have a label for the reactor. All others are sums, made at each scrape.
+//! Clients choose no label and no value of one, but the names of bounds with `{name}`, of which a few are shown. A
+//! directory has uploads, the cache, listings, publishing and the journal. An S3 store has the requests to it by their
+//! status, its connections, and the writes whose response was lost.
 
 use std::iter::once;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,7 +18,7 @@ use crate::metrics::{
     StoreCounters, cpu_seconds, float, open_descriptors, resident_bytes,
 };
 use crate::s3::S3;
-use crate::store::bounds::Account;
+use crate::store::bounds::{Account, Bound, Figures, Total};
 use crate::store::{Directory, Removal, StagingQuota, Store};
 
 /// Adds metrics that are one number, which no counter has.
@@ -130,28 +130,67 @@ fn add_directory(directory: &Directory, to: &mut Exposition) {
     }
 }
 
-/// What each bound holds; of one with `{name}`, the sums over all names.
+/// Names of a bound with `{name}` that have samples of their own.
+const NAMES: usize = 10;
+
+/// What each bound holds and does. One with `{name}` has no limit of its own: the fullest names have.
 fn add_bounds(account: &Account, to: &mut Exposition) {
     macro_rules! of_each {
-        ($($name:literal $help:literal = $of:expr;)+) => {$(
+        ($all:ident: $($name:literal $help:literal = $of:expr;)+) => {$(
             let mut samples = to.metric($name, $help);
-            for (at, bound) in account.bounds.iter().enumerate() {
-                let figure: Option<u64> = $of(at).into();
+            for (prefix, it) in &$all {
+                let figure: Option<u64> = $of(it).into();
                 if let Some(figure) = figure {
-                    samples.labelled(&[("prefix", &bound.prefix.to_string())], figure);
+                    samples.labelled(&[("prefix", prefix)], figure);
                 }
             }
         )+};
     }
-    let (bounds, figures) = (&account.bounds, &account.figures);
-    of_each! {
-        "data_server_bound_bytes" "Bytes of the disk that the values of a bound take." = |at| account.total(at).bytes;
-        "data_server_bound_max_bytes" "The most bytes that the values of a bound may take." = |at: usize| bounds[at].max_size;
-        "data_server_bound_keys" "Values of a bound." = |at| account.total(at).keys;
-        "data_server_bound_max_keys" "The most values of a bound." = |at: usize| bounds[at].max_keys;
-        "data_server_bound_refused_total" "Writes that a bound had no room for." = |at: usize| figures[at].refused.load(Relaxed);
-        "data_server_bound_last_evicted_idle_seconds" "How long the value that was evicted last had not been used." = |at: usize| figures[at].last_evicted.load(Relaxed) / 1000;
-        "data_server_bound_oldest_idle_seconds" "How long the value used longest ago has not been used, within a minute." = |at: usize| figures[at].oldest.load(Relaxed) / 1000;
+    let (is_counting, is_evicting) = (!account.is_whole(), !account.above().is_zero());
+    let mut states = to.metric(
+        "data_server_bounds_state",
+        "1 for what is done before all bounds are kept, else 0.",
+    );
+    for (state, is_it) in [("counting", is_counting), ("evicting", is_evicting)] {
+        states.labelled(&[("state", state)], u64::from(is_it));
+    }
+    let (mut held, mut done) = (Vec::new(), Vec::new());
+    for (at, (rule, figures)) in account.bounds.iter().zip(&account.figures).enumerate() {
+        let (prefix, is_of_names) = (rule.prefix.to_string(), rule.prefix.is_of_names());
+        done.push((prefix.clone(), figures));
+        held.push((
+            prefix,
+            (account.total(at), Some(rule).filter(|_| !is_of_names)),
+        ));
+        for (name, total) in account.fullest(at, if is_of_names { NAMES } else { 0 }) {
+            held.push((name.into(), (total, Some(rule))));
+        }
+    }
+    of_each! { held:
+        "data_server_bound_bytes" "Bytes of the disk that the values of a bound take; of one with {name}, all together and the 10 fullest names." = |(total, _): &(Total, _)| total.bytes;
+        "data_server_bound_max_bytes" "The most bytes that the values of a bound, or of one name of it, may take." = |(_, rule): &(_, Option<&Bound>)| rule.and_then(|rule| rule.max_size);
+        "data_server_bound_keys" "Values of a bound; of one with {name}, all together and the 10 fullest names." = |(total, _): &(Total, _)| total.keys;
+        "data_server_bound_max_keys" "The most values of a bound, or of one name of it." = |(_, rule): &(_, Option<&Bound>)| rule.and_then(|rule| rule.max_keys);
+    }
+    let requests = "data_server_bound_requests_total";
+    let mut requests = to.metric(
+        requests,
+        "GETs and HEADs of the keys of a bound, by result: hit if there was a value, else miss.",
+    );
+    for (prefix, figures) in &done {
+        for (result, count) in ["hit", "miss"].into_iter().zip(&figures.requests) {
+            requests.labelled(
+                &[("prefix", prefix), ("result", result)],
+                count.load(Relaxed),
+            );
+        }
+    }
+    of_each! { done:
+        "data_server_bound_refused_total" "Writes that a bound had no room for." = |of: &&Figures| of.refused.load(Relaxed);
+        "data_server_bound_evicted_total" "Values that a bound evicted." = |of: &&Figures| of.evicted.load(Relaxed);
+        "data_server_bound_evicted_bytes_total" "Bytes of the disk of the values that a bound evicted." = |of: &&Figures| of.evicted_bytes.load(Relaxed);
+        "data_server_bound_last_evicted_idle_seconds" "How long the value that was evicted last had not been used." = |of: &&Figures| (of.evicted.load(Relaxed) > 0).then(|| of.last_evicted.load(Relaxed) / 1000);
+        "data_server_bound_oldest_idle_seconds" "How long the value used longest ago has not been used, within a minute." = |of: &&Figures| of.oldest.load(Relaxed) / 1000;
     }
 }
 

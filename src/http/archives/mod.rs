@@ -228,15 +228,29 @@ fn check_digests(fields: &HeaderMap) -> Result<(), Refusal> {
     is_none.then_some(()).ok_or_else(|| takes_no("digests"))
 }
 
-/// Adds the headers of an archive of this folder: it is saved under the folder's name (RFC 6266).
-fn describe(headers: &mut HeaderMap, format: ArchiveFormat, folder: &str, config: &ServiceConfig) {
+/// The name under which an archive of `folder` is saved, without its extension: a selection is not taken for the whole,
+/// and one of a single folder or value has the name of that.
+fn saved_as(folder: &str, selected: Option<&[Box<str>]>) -> String {
+    let (of, number) = match selected {
+        Some([name]) => (&**name, 1),
+        Some(names) => (folder, names.len()),
+        None => (folder, 1),
+    };
+    let name = of.trim_end_matches('/').rsplit('/').next();
+    let name = name.filter(|name| !name.is_empty()).unwrap_or("archive");
+    match number {
+        1 => name.to_owned(),
+        _ => format!("{name} ({number} selected)"),
+    }
+}
+
+/// Adds the headers of an archive, which is saved under this `name` (RFC 6266).
+fn describe(headers: &mut HeaderMap, format: ArchiveFormat, name: &str, config: &ServiceConfig) {
     let (extension, media_type) = match format {
         ArchiveFormat::Tar => ("tar", "application/x-tar"),
         ArchiveFormat::Zip => ("zip", "application/zip"),
     };
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
-    let name = folder.trim_end_matches('/').rsplit('/').next();
-    let name = name.filter(|name| !name.is_empty()).unwrap_or("archive");
     let is_plain = |c: char| matches!(c, ' '..='~') && !matches!(c, '"' | '%' | '\\');
     let plain = name.replace(|c| !is_plain(c), "_");
     let mut disposition = format!("attachment; filename=\"{plain}.{extension}\"");

@@ -22,8 +22,8 @@ use crate::http::refusal::common::PRECONDITION;
 use crate::http::service_config::ServiceConfig;
 use crate::store::{Current, ListedValue, Listing, Page, Preconditions, Prefixes, Verdict};
 
-/// The number of keys on a page, unless a program says it.
-const DEFAULT_LIMIT: usize = 1_000;
+/// The number of keys on a page, unless its request says it.
+pub const DEFAULT_LIMIT: usize = 1_000;
 
 /// The most keys on a page.
 const MAX_LIMIT: usize = 10_000;
@@ -164,7 +164,7 @@ pub const PARAMETERS: &Parameters = &Parameters {
 pub struct Query {
     prefix: Option<String>,
     after: Option<String>,
-    limit: Option<usize>,
+    pub limit: Option<usize>,
     by_folder: Option<bool>,
     pub format: Option<ListFormat>,
 }
@@ -248,6 +248,9 @@ struct JsonKey<'a> {
     size: u64,
     etag: &'a str,
     modified: String,
+    /// The date of the value, if one is kept with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    date: Option<String>,
     /// The end of the value, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     expires: Option<String>,
@@ -260,6 +263,7 @@ pub fn json(page: &Page, listing: &Listing) -> Vec<u8> {
         size: value.len,
         etag: &value.validators.etag,
         modified: humantime::format_rfc3339_nanos(value.validators.modified).to_string(),
+        date: (value.date).map(|date| humantime::format_rfc3339_nanos(date).to_string()),
         expires: value.end.map(|end| {
             let end = UNIX_EPOCH + Duration::from_secs(end);
             humantime::format_rfc3339_seconds(end).to_string()

@@ -58,7 +58,7 @@ fn kind_of(error: &Error) -> &'static Kind {
     match error {
         Error::NoSpace { .. } | Error::TooLarge => NO_SPACE,
         Error::ReadOnly => READ_ONLY,
-        Error::Exhausted { .. } | Error::Counting => EXHAUSTED,
+        Error::Exhausted { .. } | Error::Counting { .. } => EXHAUSTED,
         Error::Displaced { .. } => DISPLACED,
         Error::Unreachable { .. } => UNREACHABLE,
         Error::Busy { .. } => BUSY,

@@ -61,12 +61,13 @@ impl Service {
                 "no answer of the store"
             }
             Error::Truncated => "a read failed",
-            Error::NoSpace { .. } | Error::Counting | Error::Exhausted { .. } | Error::TooLarge => {
-                "out of resources"
-            }
+            Error::NoSpace { .. } => "no room for a value",
+            Error::TooLarge => "a value is too large",
+            Error::Exhausted { .. } => "out of resources",
             Error::Forbidden { .. } => "the file system denies access",
-            // The store itself logs once that its directory has gone, or is read-only.
+            // The store itself logs once that its directory has gone, or is read-only, and how far a count is.
             Error::Displaced { .. }
+            | Error::Counting { .. }
             | Error::ReadOnly
             | Error::Occupied(_)
             | Error::NameTaken(_)

@@ -45,6 +45,12 @@ function path(key) {
 /** The address of all that is in a folder and below it as one file, or of these names in it alone. */
 const zipOf = (folder, names = []) => `${path(folder)}?${new URLSearchParams([["archive", "zip"], ...names.map((name) => ["files", name])])}`;
 
+/** A key beside another one: its name with a number, before its ending. */
+function beside(key, number) {
+  const [, stem = key, end = ""] = /^(.*[^/])(\.[^./]+|\/)$/s.exec(key) ?? [];
+  return `${stem} (${number})${end}`;
+}
+
 /** The order of the bytes of two keys in UTF-8. It differs from that of their UTF-16 where surrogates meet U+E000 and up. */
 function compare(a, b) {
   const place = (unit) => (unit >= 0xe000 ? unit - 0x800 : unit >= 0xd800 ? unit + 0x2000 : unit);
@@ -58,6 +64,13 @@ function compare(a, b) {
 
 /** So many of these things. */
 const plural = (count, thing) => (count === 1 ? `1 ${thing}` : `${Format.exact.format(count)} ${thing}s`);
+
+/** So many folders and files. */
+function things(entries) {
+  const folders = entries.filter((entry) => entry.isFolder).length;
+  const files = entries.length - folders;
+  return [folders > 0 && plural(folders, "folder"), (files > 0 || folders === 0) && plural(files, "file")].filter(Boolean).join(" and ");
+}
 
 const Format = {
   exact: new Intl.NumberFormat(),
@@ -98,14 +111,15 @@ function say(text) {
   $("said").textContent = text;
 }
 
-/** Shows a message: an error until it is closed, anything else for a while. */
-function note(text, isBad = false) {
+/** Shows a message: an error until it is closed, what `stays` until it is removed, anything else for a while. Returns its element. */
+function note(text, isBad = false, stays = false) {
   const close = make("button", { type: "button", class: "quiet only-icon", "aria-label": "Close this message", click: () => box.remove() }, icon("close"));
-  const box = make("div", { class: isBad ? "note bad" : "note" }, make("span", isBad ? { role: "alert" } : {}, text), close);
+  const box = make("div", { class: `note ${isBad ? "bad" : stays ? "stays" : ""}` }, make("span", isBad ? { role: "alert" } : {}, text), close);
   placeNotes();
-  while ($("notes").childElementCount >= 3) $("notes").firstElementChild.remove();
+  for (const old of [...$("notes").querySelectorAll(":scope > :not(.stays)")].slice(0, -2)) old.remove();
   $("notes").append(box);
-  if (!isBad) setTimeout(() => box.remove(), 8000);
+  if (!isBad && !stays) setTimeout(() => box.remove(), 8000);
+  return box;
 }
 
 /** Puts the messages into the dialog that is on top, which makes all else inert, so that they can be read and closed. */
@@ -117,15 +131,15 @@ document.addEventListener("close", placeNotes, true);
 
 let lastQuestion = Promise.resolve();
 
-/** Asks a question in a dialog, after those that were asked before. Resolves to whether it was answered with yes, and
- * whether that is for all that follow. */
+/** Asks a question in a dialog, after those that were asked before. Resolves to whether it was answered with yes, or with what
+ * `other` says, and whether that is for all that follow. */
 function ask(question) {
   const answer = lastQuestion.then(() => askNow(question));
   lastQuestion = answer;
   return answer;
 }
 
-function askNow({ title, text, facts = [], yes, no = "Cancel", all = "", settled = () => null }) {
+function askNow({ title, text, facts = [], yes, other = "", no = "Cancel", all = "", settled = () => null }) {
   const known = settled();
   if (known) return known;
   const dialog = $("ask");
@@ -134,18 +148,21 @@ function askNow({ title, text, facts = [], yes, no = "Cancel", all = "", settled
   $("ask-facts").replaceChildren(...facts.flatMap(([term, fact]) => [make("dt", {}, term), make("dd", {}, fact)]));
   $("ask-facts").hidden = facts.length === 0;
   $("ask-yes").textContent = yes;
+  $("ask-other").textContent = other;
+  $("ask-other").hidden = !other;
   $("ask-no").textContent = no;
   $("ask-all").checked = false;
   $("ask-all-text").textContent = all;
   $("ask-all-line").hidden = !all;
   return new Promise((resolve) => {
-    let isYes = false;
-    $("ask-yes").onclick = () => {
-      isYes = true;
-      dialog.close();
-    };
-    $("ask-no").onclick = () => dialog.close();
-    dialog.onclose = () => resolve({ isYes, isForAll: $("ask-all").checked });
+    let pressed = null;
+    for (const id of ["ask-no", "ask-other", "ask-yes"]) {
+      $(id).onclick = () => {
+        pressed = id;
+        dialog.close();
+      };
+    }
+    dialog.onclose = () => resolve({ isYes: pressed === "ask-yes", isOther: pressed === "ask-other", isForAll: $("ask-all").checked });
     dialog.showModal();
     $("ask-no").focus();
   });
@@ -156,6 +173,7 @@ class Refused extends Error {
   constructor(status, text) {
     super(text.trim().slice(0, 500) || `the server answered ${status}`);
     this.status = status;
+    this.body = text;
   }
 }
 

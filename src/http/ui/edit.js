@@ -29,6 +29,33 @@ const Edit = (() => {
     }
   }
 
+  /** Makes a new text, and opens it. */
+  function create() {
+    const { folder } = Keys.place();
+    Naming.open({
+      title: `New text file${folder && ` in ${shown(folder)}`}`,
+      text: "It is empty, and is opened to be written.",
+      name: ".txt",
+      yes: "Make",
+      async act({ name, signal }) {
+        const key = folder + name;
+        const headers = { "If-None-Match": "*", "Cache-Control": "", ...(!name.includes(".") && { "Content-Type": "text/plain" }) };
+        try {
+          const answer = await request(path(key), { method: "PUT", headers, body: new Blob(), signal, cache: "default" });
+          Keys.apply([{ op: "put", key, size: 0, etag: answer.headers.get("ETag") }]);
+        } catch (error) {
+          if (error.status === 412) throw new Unchanged("There is a file with this name already.");
+          throw error.status === 0 || signal.aborted ? new Error(`Whether ${shown(key)} was made is not known: the connection broke off.`) : new Unchanged(`It was not made: ${error.message}.`);
+        }
+        return async () => {
+          await Preview.open(key);
+          if (!$("preview-edit").hidden) await begin();
+        };
+      },
+    });
+    $("naming-name").setSelectionRange(0, 0);
+  }
+
   async function begin() {
     try {
       const { text, fields } = await read(entry);
@@ -148,6 +175,7 @@ const Edit = (() => {
     return answer.isYes;
   }
 
+  $("new-file").addEventListener("click", create);
   $("preview-edit").addEventListener("click", begin);
   $("edit").addEventListener("submit", (event) => {
     event.preventDefault();

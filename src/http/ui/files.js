@@ -1,4 +1,5 @@
-// Where files for uploads come from: two buttons and what is dropped on the page. A file of a folder keeps its path.
+// Where files for uploads come from: two buttons and what is dropped on the page. A file of a folder keeps its path, and the folders
+// are made, empty ones too where the browser tells of them.
 "use strict";
 
 const Files = (() => {
@@ -11,13 +12,27 @@ const Files = (() => {
     $(id).addEventListener("change", () => {
       const folder = into();
       const files = [...$(id).files].map((file) => ({ file, key: folder + (file.webkitRelativePath || file.name) }));
-      Uploads.add(files.sort((a, b) => compare(a.key, b.key)));
+      Uploads.add(withFolders(files.sort((a, b) => compare(a.key, b.key)), folder));
       $(id).value = "";
     });
   }
 
+  /** The same files, each after the folders below `into` that it lies in. */
+  function* withFolders(files, into) {
+    const seen = new Set();
+    for (const file of files) {
+      for (let end = file.key.indexOf("/", into.length); end >= 0; end = file.key.indexOf("/", end + 1)) {
+        const key = file.key.slice(0, end + 1);
+        if (!seen.has(key)) yield { key };
+        seen.add(key);
+      }
+      yield file;
+    }
+  }
+
   /** Offers what may be done in `folder`. */
   function offer(folder) {
+    $("new-file").hidden = !Rights.hasIn("create", folder) || !Rights.hasIn("write", folder);
     $("upload").hidden = !Rights.hasIn("create", folder);
     $("upload-folder").hidden = !("webkitdirectory" in $("folder")) || $("upload").hidden;
     $("files").hidden = $("upload").hidden;
@@ -51,8 +66,9 @@ const Files = (() => {
     }
   }
 
-  /** The files in and below a dropped folder. They are found as they are asked for, however many there are. */
+  /** A dropped folder, and the files and folders in and below it. They are found as they are asked for, however many there are. */
   async function* below(entry, folder) {
+    yield { key: `${folder}${entry.fullPath.slice(1)}/` };
     const reader = entry.createReader();
     for (;;) {
       // A reader gives some entries at a time, and none at the end.
@@ -74,7 +90,8 @@ const Files = (() => {
     try {
       return await new Promise(ask);
     } catch (error) {
-      note(`${shown(entry.fullPath.slice(1))} could not be read: ${error.message}`, true);
+      const name = shown(entry.fullPath.slice(1));
+      note(entry.isDirectory ? `The browser could not read all of ${name}/, maybe for a name that is not UTF-8. What it did read is uploaded.` : `${name} could not be read: ${error.message}`, true);
       return null;
     }
   }

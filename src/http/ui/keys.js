@@ -47,6 +47,7 @@ const Keys = (() => {
       listed = wanted;
       ({ entries, hasMore, isAll = false, tag = null, isAbsent = false } = found);
       show();
+      if (wanted.find && Search.goOn()) return load({ isQuiet });
       if (!isQuiet) say(summary());
       return true;
     } catch (error) {
@@ -129,7 +130,7 @@ const Keys = (() => {
     const all = { href: path(listed.folder), "data-folder": listed.folder };
     for (const [name, value] of Object.entries(all)) $("prefix-all").setAttribute(name, value);
     const extent = isSearch ? `found, ${Search.extent()}` : isAll ? sortedExtent(page.length) : hasMore || listed.after ? "on this page" : "";
-    $("count").textContent = isEmpty && !isSearch ? "" : `${count()} ${extent}`.trim();
+    $("count").textContent = isEmpty && !isSearch ? "" : `${things(entries)} ${extent}`.trim();
     $("search-on").hidden = !isSearch || Search.isWhole();
     $("previous").hidden = isAll ? from === 0 : listed.after === "";
     $("next").hidden = isAll ? from + listed.limit >= arranged.length : !hasMore;
@@ -161,16 +162,10 @@ const Keys = (() => {
     return parts.length > 0 ? `(${parts.join("; ")})` : "";
   }
 
-  function count() {
-    const folders = entries.filter((entry) => entry.isFolder).length;
-    const files = entries.length - folders;
-    return [plural(folders, "folder"), plural(files, "file")].filter((_, at) => (at === 0 ? folders > 0 : files > 0 || folders === 0)).join(" and ");
-  }
-
   function summary() {
     const where = listed.folder ? ` in ${shown(listed.folder)}` : "";
     const found = listed.find ? ` with ${shown(listed.find)} in the name, ${Search.extent()}` : listed.prefix ? ` that begin with ${shown(listed.prefix)}` : "";
-    return count() + where + found + (isAll ? ` ${sortedExtent(Math.min(listed.limit, arranged.length - from))}` : hasMore ? ", and more on the next page" : "");
+    return things(entries) + where + found + (isAll ? ` ${sortedExtent(Math.min(listed.limit, arranged.length - from))}` : hasMore ? ", and more on the next page" : "");
   }
 
   /** Where `key` stands among the entries, or would. */

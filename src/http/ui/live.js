@@ -48,6 +48,9 @@ const Live = (() => {
     connect();
   }
 
+  /** A socket with the changes of what begins with `prefix`. */
+  const open = (prefix) => new WebSocket(`${location.protocol === "https:" ? "wss:" : "ws:"}//${location.host}${root}-/watch?${new URLSearchParams({ prefix })}`);
+
   function connect() {
     clearTimeout(retryTimer);
     socket?.close();
@@ -57,8 +60,7 @@ const Live = (() => {
       lost();
       return;
     }
-    const query = new URLSearchParams({ prefix });
-    const mine = new WebSocket(`${location.protocol === "https:" ? "wss:" : "ws:"}//${location.host}${root}-/watch?${query}`);
+    const mine = open(prefix);
     socket = mine;
     const patience = setTimeout(() => mine.close(), 5_000);
     mine.onopen = () => {
@@ -167,5 +169,5 @@ const Live = (() => {
   document.addEventListener("visibilitychange", hurry);
   window.addEventListener("online", hurry);
 
-  return { begin, isLive: () => state === "live" };
+  return { begin, open, isLive: () => state === "live" };
 })();

@@ -17,7 +17,7 @@ use crate::http::head::query::Parameters;
 use crate::http::head::syntax::{depth, encoded, put};
 use crate::http::listing::perform::{Redirect, address, is_absent, redirect, written};
 use crate::http::listing::site::index_or;
-use crate::http::listing::{ListFormat, ListTarget, PARAMETERS, Query, is_known};
+use crate::http::listing::{DEFAULT_LIMIT, ListFormat, ListTarget, PARAMETERS, Query, is_known};
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::Kind;
 use crate::http::request::RequestContext;
@@ -58,7 +58,7 @@ pub fn listing(asked: &RequestHead<'_>) -> Parsed {
         return Ok(None);
     };
     asked.query.check(PARAMETERS, &[])?;
-    let query = Query::of(&asked.query)?;
+    let mut query = Query::of(&asked.query)?;
     let preferred = || ListFormat::preferred(&head.headers, query.usual_format());
     let format = query.format.unwrap_or_else(preferred);
     let has_other_address = depth(asked.path) != folder.matches('/').count();
@@ -66,8 +66,13 @@ pub fn listing(asked: &RequestHead<'_>) -> Parsed {
         // A `/` of the address is encoded. The links of HTML are relative, so it has one address, in which none is.
         return parsed(Redirect(address(head, &folder)));
     }
+    let is_page = format == ListFormat::Html && ui::is_preferred(&head.headers);
+    if is_page {
+        // A browser draws each row before its script runs, and people follow the link to the next page.
+        query.limit.get_or_insert(DEFAULT_LIMIT);
+    }
     let mut target = ListTarget::new(folder.clone(), query, format);
-    let listing: Box<dyn Verb> = if format == ListFormat::Html && ui::is_preferred(&head.headers) {
+    let listing: Box<dyn Verb> = if is_page {
         Box::new(UiRequest {
             target,
             preconditions: preconditions(&head.headers),

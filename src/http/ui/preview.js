@@ -21,7 +21,7 @@ const Preview = (() => {
   async function open(key) {
     await leaving;
     window.history.pushState({ ...window.history.state, isPreview: true }, "", Place.address(Keys.place(), key) + location.hash);
-    follow(key);
+    await follow(key);
   }
 
   /** The one before or behind, in the order of the list. */
@@ -88,10 +88,10 @@ const Preview = (() => {
   function tell(entry) {
     current = entry;
     const may = (right) => Rights.has(right, entry.key);
-    $("preview-facts").textContent = `${Format.bytes(entry.size)}, ${Format.day.format(new Date(entry.modified))}`;
+    $("preview-facts").textContent = `${Format.bytes(entry.size)}, ${Format.day.format(new Date(entry.date ?? entry.modified))}`;
     $("preview-delete").hidden = !may("delete");
     $("preview-share").hidden = !Share.may(entry.key);
-    $("preview-rename").hidden = !Rename.may(entry.key);
+    $("preview-rename").hidden = !Rename.mayCopy(entry.key);
     outline();
   }
 

@@ -1,4 +1,4 @@
-// Deleting: one file or several, after one question. Each is deleted only as the version that was shown, so what another
+// Deleting: one file, or several with folders, after one question. A file is deleted only as the version that was shown, so what another
 // client has stored meanwhile stays, and is reported.
 "use strict";
 
@@ -37,32 +37,49 @@ const Removal = (() => {
     return fate === "deleted";
   }
 
-  /** Deletes these files, once that is confirmed. `progress` is told how many are done. */
-  async function several(entries, progress) {
-    const bytes = entries.reduce((sum, entry) => sum + entry.size, 0);
+  /** Deletes these files and folders, once that is confirmed. `progress` is told how many are done. */
+  async function several(all, progress) {
+    const [folders, entries] = [all.filter((entry) => entry.isFolder), all.filter((entry) => !entry.isFolder)];
+    let measures;
+    try {
+      measures = await Promise.all(folders.map(({ key }) => Folders.measure(key)));
+    } catch (error) {
+      return note(`Nothing was deleted: ${error.message}`, true);
+    }
+    const sum = (some, what) => some.reduce((sum, each) => sum + each[what], 0);
+    const size = Format.size(sum(entries, "size") + sum(measures, "bytes"));
+    const within = { files: entries.length + sum(measures, "files"), isMore: measures.some(({ isMore }) => isMore) };
     const { isYes } = await ask({
-      title: `Delete ${plural(entries.length, "file")}?`,
-      text: `${names(entries)}: ${Format.size(bytes)} in all. One that someone changes meanwhile stays. This cannot be undone.`,
+      title: `Delete ${things(all)}?`,
+      text:
+        folders.length > 0
+          ? `${names(all)}, with all that is in folders: ${Folders.files(within)}, ${size} in all. This cannot be undone.`
+          : `${names(all)}: ${size} in all. One that someone changes meanwhile stays. This cannot be undone.`,
       yes: "Delete",
     });
     if (!isYes) return;
-    const all = [];
+    const each = [];
     const ahead = [...entries.keys()].reverse();
     const work = async () => {
       for (let at = ahead.pop(); at !== undefined; at = ahead.pop()) {
-        all[at] = await remove(entries[at]);
+        each[at] = await remove(entries[at]);
         progress(entries.length - ahead.length);
       }
     };
     await Promise.all(Array.from({ length: AT_ONCE }, work));
-    const fates = new Map(all.map((fate) => [fate, entries.filter((_, at) => all[at] === fate)]));
-    report(fates);
+    const fates = new Map(each.map((fate) => [fate, entries.filter((_, at) => each[at] === fate)]));
     Keys.apply((fates.get("deleted") ?? []).map(({ key }) => ({ op: "delete", key })));
+    const gone = [];
+    for (const [at, { key }] of folders.entries()) {
+      gone.push(await Folders.removeNow(key, measures[at]));
+      progress(entries.length + at + 1);
+    }
+    report(fates, gone);
     if (fates.has("changed")) await Keys.load({ isQuiet: true });
   }
 
-  function report(fates) {
-    const parts = [];
+  function report(fates, folders) {
+    const parts = folders.map(({ text }) => `${text}.`);
     for (const [fate, entries] of fates) {
       const files = plural(entries.length, "file");
       const [is, was] = entries.length === 1 ? ["is", "was"] : ["are", "were"];
@@ -70,7 +87,7 @@ const Removal = (() => {
       else if (fate === "changed") parts.push(`${files} ${was} changed by someone else meanwhile, and ${is} still there: ${names(entries)}.`);
       else parts.push(`${files} ${was} not deleted: ${names(entries)}: ${fate}.`);
     }
-    const isBad = [...fates.keys()].some((fate) => fate !== "deleted");
+    const isBad = [...fates.keys()].some((fate) => fate !== "deleted") || folders.some((it) => it.isBad);
     note(parts.join(" "), isBad);
   }
 

@@ -21,11 +21,16 @@ const Rights = (() => {
   /** Whether all that is in `folder` is seen, so that an empty list says that it is empty. */
   const sees = (folder) => has("list", folder);
 
+  /** Whether a file may be downloaded or deleted, or something of a folder, or all of it. */
+  const mayDownload = (key) => (key.endsWith("/") ? hasBelow("read", key) : has("read", key));
+  const mayDelete = (key) => has("delete", key) && (!key.endsWith("/") || sees(key));
+
   /** The longest that a link to share lasts, in seconds. */
   const lasts = () => prefixes.lasts;
 
-  /** Whether the server's figures may be read. A browser asks for a password where it is refused what the page asks for. */
-  const seesMetrics = () => prefixes.metrics;
+  /** Whether the server's figures are offered: where there are rules, to who may read them, else to who is at the server itself. A browser
+   * asks for a password where it is refused what the page asks for. */
+  const seesMetrics = () => prefixes.metrics && ("name" in prefixes || /^(localhost|127\..*|\[::1\])$/.test(location.hostname));
 
   /** Whether one who signs in may see more. */
   const mayBeMore = () => prefixes.name === "";
@@ -33,5 +38,5 @@ const Rights = (() => {
   /** Whether the server takes the path of the root from a Destination, where a proxy has put it in front. */
   const isPrefixed = () => prefixes.prefixed;
 
-  return { has, hasAny, hasIn, hasBelow, sees, lasts, seesMetrics, mayBeMore, isPrefixed };
+  return { has, hasAny, hasIn, hasBelow, sees, mayDownload, mayDelete, lasts, seesMetrics, mayBeMore, isPrefixed };
 })();

@@ -52,18 +52,31 @@ const Rows = (() => {
     if (old && old.dataset.etag === entry.etag) return old;
     const row = old ?? (entry.isFolder ? folderRow(entry) : fileRow(entry));
     rows.set(entry.key, row);
-    if (!entry.isFolder) fill(row, entry);
+    if (entry.isFolder) outline(entry.key);
+    else fill(row, entry);
     if (old || marksNew) changed.push(row);
     return row;
   }
 
   function fill(row, entry) {
     row.dataset.etag = entry.etag;
-    const date = new Date(entry.modified);
+    const date = new Date(entry.date ?? entry.modified);
     const time = make("time", { datetime: date.toISOString(), title: Format.full.format(date) }, Format.ago(date));
     row.querySelector(".size").textContent = Format.size(entry.size);
     row.querySelector(".size").title = Format.bytes(entry.size);
     row.querySelector(".time").replaceChildren(time);
+  }
+
+  /** Shows whether a folder is being deleted: then nothing else is done to it. */
+  function outline(key) {
+    const row = rows.get(key);
+    if (!row) return;
+    const isGoing = Folders.isGoing(key);
+    const actions = row.querySelector(".actions");
+    if (isGoing && actions.contains(document.activeElement)) row.querySelector(".key").focus();
+    actions.inert = isGoing;
+    row.setAttribute("aria-busy", isGoing);
+    row.querySelector(".time").textContent = isGoing ? "being deleted" : "";
   }
 
   // What was "just now" is so no longer.
@@ -74,12 +87,10 @@ const Rows = (() => {
   function folderRow({ key }) {
     const name = shown(key.slice(folder.length));
     const actions = [];
-    if (Rights.hasBelow("read", key)) actions.push(make("a", { ...ACT, href: zipOf(key), "aria-label": `Download ${name} as zip`, title: "Download as zip" }, icon("download")));
-    if (Rename.may(key)) actions.push(make("button", { type: "button", class: "act", tabindex: -1, "aria-label": `Rename or move ${name}`, "aria-keyshortcuts": "F2", title: "Rename or move", click: () => Rename.open({ key, isFolder: true }) }, icon("rename")));
-    if (Rights.has("delete", key) && Rights.sees(key)) actions.push(deletes(name, () => Folders.remove(key)));
-    const row = makeRow(key, Place.link(key, { class: "key" }, name), ...actions);
-    row.draggable = Rename.may(key);
-    return row;
+    if (Rights.mayDownload(key)) actions.push(make("a", { ...ACT, href: zipOf(key), "aria-label": `Download ${name} as zip`, title: "Download as zip" }, icon("download")));
+    if (Rename.mayCopy(key)) actions.push(renames(name, { key, isFolder: true }));
+    if (Rights.mayDelete(key)) actions.push(deletes(name, () => Folders.remove(key)));
+    return picked(key, name, makeRow(key, Place.link(key, { class: "key" }, name), ...actions));
   }
 
   /** The name leads to the file itself, for another tab and for those who copy the link; a click looks at it here. */
@@ -87,10 +98,15 @@ const Rows = (() => {
     const name = shown(key.slice(folder.length));
     const open = make("a", { class: "key", href: path(key), "data-key": key }, name);
     const actions = [];
-    if (Rights.has("read", key)) actions.push(download(key, name));
-    if (Rights.has("delete", key)) actions.push(deletes(name, () => Removal.one(Keys.entry(key))));
-    const row = makeRow(key, open, ...actions);
-    if (actions.length > 0) row.firstElementChild.prepend(Picked.box(key, name));
+    if (Rights.mayDownload(key)) actions.push(download(key, name));
+    if (Rename.mayCopy(key)) actions.push(renames(name, { key }));
+    if (Rights.mayDelete(key)) actions.push(deletes(name, () => Removal.one(Keys.entry(key))));
+    return picked(key, name, makeRow(key, open, ...actions));
+  }
+
+  /** The row, which can be selected where something can be done with it, and dragged where it can be moved. */
+  function picked(key, name, row) {
+    if (Picked.takes(key)) row.firstElementChild.prepend(Picked.box(key, name));
     row.draggable = Rename.may(key);
     row.firstElementChild.setAttribute("aria-label", name); // the name of the box is not the row's
     return row;
@@ -98,6 +114,11 @@ const Rows = (() => {
 
   function download(key, name) {
     return make("a", { ...ACT, href: path(key), download: key.split("/").at(-1), "aria-label": `Download ${name}`, title: "Download" }, icon("download"));
+  }
+
+  function renames(name, { key, isFolder }) {
+    const click = () => Rename.open(isFolder ? { key, isFolder } : Keys.entry(key));
+    return make("button", { type: "button", class: "act", tabindex: -1, "aria-label": `Rename, move or copy ${name}`, "aria-keyshortcuts": "F2", title: "Rename, move or copy", click }, icon("rename"));
   }
 
   function deletes(name, click) {
@@ -133,5 +154,5 @@ const Rows = (() => {
     if (hadFocus) (next?.querySelector(".key") ?? $("find")).focus();
   }
 
-  return { show };
+  return { show, outline };
 })();

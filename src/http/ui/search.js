@@ -6,6 +6,7 @@
 const Search = (() => {
   /** The most names that one answer has. */
   const STEP = 10_000;
+  /** The most that are read unasked, and the more at each press of the button. */
   const MORE = 100_000;
   const SHOWN = 1_000;
   const FRESH = 10_000;
@@ -13,6 +14,7 @@ const Search = (() => {
   /** What was read of a folder: files in byte order, up to `after`, which is `null` where nothing is left. */
   let read = null;
   let bound = STEP;
+  let most = MORE;
   /** What the last search came to, for the line below the list. */
   let outcome = { names: 0, isWhole: true, isCut: false };
 
@@ -30,7 +32,7 @@ const Search = (() => {
   /** The files and folders that a search finds, in byte order. */
   async function run(place, signal) {
     if (read?.folder !== place.folder || performance.now() - read.at > FRESH) {
-      if (read?.folder !== place.folder) bound = STEP;
+      if (read?.folder !== place.folder) [bound, most] = [STEP, MORE];
       read = { folder: place.folder, files: [], after: "", at: performance.now() };
     }
     const mine = read;
@@ -62,8 +64,16 @@ const Search = (() => {
     return outcome.isWhole ? `${cut}all ${names} searched` : `${cut}only the first ${names} searched`;
   }
 
+  /** Whether the search goes on by itself. What is found so far is shown before. */
+  function goOn() {
+    if (outcome.isWhole || bound >= most) return false;
+    bound += STEP;
+    return true;
+  }
+
   $("search-on").addEventListener("click", () => {
-    bound = (read?.files.length ?? 0) + MORE;
+    most += MORE;
+    goOn();
     Keys.load();
   });
 
@@ -71,6 +81,7 @@ const Search = (() => {
     run,
     isHit,
     extent,
+    goOn,
     isWhole: () => outcome.isWhole,
     /** What was read has changed. */
     forget() {

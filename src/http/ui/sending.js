@@ -96,14 +96,14 @@ const Sending = (() => {
   /** Sends the file from an offset. XMLHttpRequest, for fetch does not tell how far an upload is. */
   function transfer(upload, { method, address, headers, from }, tell) {
     return new Promise((resolve, reject) => {
-      const { file, abort } = upload;
+      const { file, abort, moved } = upload;
       const sending = new XMLHttpRequest();
       sending.open(method, absolute(address));
       for (const [name, value] of Object.entries(headers)) sending.setRequestHeader(name, value);
       // The field is kept with the value. Without this one, browsers send one of their own.
       sending.setRequestHeader("Cache-Control", "");
       const arrived = (count) => {
-        upload.sent = from + count;
+        [upload.sent, upload.moved] = [from + count, moved + count];
         tell(upload.sent >= file.size ? "storing" : "");
       };
       sending.upload.onprogress = (event) => arrived(event.loaded);

@@ -64,7 +64,7 @@ const Unfinished = (() => {
     forget: (upload) => forget(name(upload)),
     discard: forget,
     waiting,
-    /** Whether the file is that of the record with this id. */
-    isFile: (id, key, file) => id === name({ key, file }),
+    /** The id of the record of a file under a key. */
+    name,
   };
 })();

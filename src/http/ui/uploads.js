@@ -22,12 +22,15 @@ const Uploads = (() => {
   const running = new Set();
   /** The sources that are not at their end, each by what has it go on. */
   const sources = new Set();
+  /** The lines of those that broke off before this page was loaded. */
+  const unfinished = new Map();
   /** The answer that is for all the other files, until there are none. */
   let forAll = null;
-  /** How many there are, what became of them, and their bytes: all, and those of files that are done with. */
+  /** How many there are, what became of them, and their bytes: all, and those of files that are done with; and what this page has
+   * sent, which is less where the server had some already. */
   let total = 0;
   let fates = none();
-  let bytes = { all: 0, done: 0, stored: 0 };
+  let bytes = { all: 0, done: 0, stored: 0, moved: 0 };
   /** When how many bytes had been sent, of all files and of each. */
   let marks = [];
   let timer = 0;
@@ -37,7 +40,7 @@ const Uploads = (() => {
     return { stored: 0, kept: 0, failed: 0, cancelled: 0 };
   }
 
-  /** Uploads what `files` gives, each with its key. */
+  /** Uploads what `files` gives, each with its key; a key without a file is that of a folder, which is made. */
   async function add(files) {
     if (!isBusy()) reset();
     const source = { goOn: () => {}, isEnded: false };
@@ -46,7 +49,11 @@ const Uploads = (() => {
       for await (const { file, key } of files) {
         while (queue.length >= AHEAD && !source.isEnded) await new Promise((resolve) => (source.goOn = resolve));
         if (source.isEnded) return;
-        enqueue({ file, key, item: null, sent: 0, from: 0, marks: [], abort: new AbortController() });
+        if (!file) {
+          await Folders.keep(key);
+          continue;
+        }
+        enqueue({ file, key, item: null, sent: 0, from: 0, moved: 0, isIdle: true, marks: [], abort: new AbortController() });
       }
     } finally {
       sources.delete(source);
@@ -57,12 +64,13 @@ const Uploads = (() => {
   /** Counts anew; what failed before is still in the list. */
   function reset() {
     const failed = $("uploads-list").querySelectorAll(".failed").length;
-    [total, fates, bytes, marks] = [failed, { ...none(), failed }, { all: 0, done: 0, stored: 0 }, []];
+    [total, fates, bytes, marks] = [failed, { ...none(), failed }, { all: 0, done: 0, stored: 0, moved: 0 }, []];
   }
 
   function enqueue(upload) {
     total += 1;
     bytes.all += upload.file.size;
+    unfinished.get(Unfinished.name(upload))?.remove(); // it goes on
     queue.push(upload);
     if ($("uploads-list").childElementCount < SHOWN) makeItem(upload);
     advance();
@@ -139,21 +147,21 @@ const Uploads = (() => {
 
   /** The percent, the rate and the time left of all files that are known of. */
   function pace() {
-    const sent = bytes.done + [...running].reduce((sum, upload) => sum + upload.sent, 0);
+    const sum = (what) => [...running].reduce((sum, upload) => sum + upload[what], 0);
+    const sent = bytes.done + sum("sent");
     $("uploads-progress").value = bytes.all > 0 ? sent / bytes.all : 0;
-    // Nothing is sent while all that could be sent wait for an answer.
-    if ([...running].every((upload) => upload.isAsked)) marks.length = 0;
-    return speed(marks, sent, bytes.all);
+    // Nothing is sent while all that could be sent wait: for an answer, or for the network.
+    if ([...running].every((upload) => upload.isIdle)) marks.length = 0;
+    return speed(marks, bytes.moved + sum("moved"), bytes.all, sent);
   }
 
-  /** The same in words, by what was sent of `all` bytes until now. */
-  function speed(marks, sent, all) {
+  /** The same in words: `sent` of `all` bytes are there, and this page has `moved` so many until now. */
+  function speed(marks, moved, all, sent) {
     const now = performance.now();
-    if (marks.at(-1)?.sent > sent) marks.length = 0; // something had to be sent again
-    marks.push({ now, sent });
+    marks.push({ now, moved });
     while (now - marks[0].now > WINDOW) marks.shift();
     const parts = [`${all > 0 ? Math.floor((100 * sent) / all) : 100} % of ${Format.size(all)}`];
-    const [seconds, got] = [(now - marks[0].now) / 1000, sent - marks[0].sent];
+    const [seconds, got] = [(now - marks[0].now) / 1000, moved - marks[0].moved];
     if (seconds > 0.5 && got > 0) parts.push(`${Format.size(got / seconds)}/s`, `${Format.duration(((all - sent) * seconds) / got)} left`);
     return parts;
   }
@@ -179,17 +187,17 @@ const Uploads = (() => {
   }
 
   async function run(upload) {
-    const name = shown(upload.key);
+    const name = () => shown(upload.key);
     const late = setTimeout(() => present(upload), upload.file.size > Sending.SMALL ? 0 : LATE);
     try {
       const isStored = await store(upload);
       end(upload, isStored ? "stored" : "kept");
       if (isStored && !Live.isLive()) Keys.refresh();
-      if (total <= SAID) say(isStored ? `${name} is uploaded` : `${name} is left as it was`);
+      if (total <= SAID) say(isStored ? `${name()} is uploaded` : `${name()} is left as it was`);
     } catch (error) {
       const isCancelled = upload.abort.signal.aborted;
       end(upload, isCancelled ? "cancelled" : "failed", error.message);
-      if (total <= SAID) say(isCancelled ? `${name} is cancelled` : `${name} was not uploaded: ${error.message}`);
+      if (total <= SAID) say(isCancelled ? `${name()} is cancelled` : `${name()} was not uploaded: ${error.message}`);
     } finally {
       clearTimeout(late);
     }
@@ -201,16 +209,27 @@ const Uploads = (() => {
     let present = Keys.entry(upload.key) ?? null;
     // A long body that is refused at its end would be sent for nothing.
     if (!present && Sending.isWhole(upload.file) && upload.file.size > 1 << 20) present = await look(upload, signal);
-    // Someone else may store the key between the question and the answer: then it is asked again, but not for ever.
-    for (let tries = 0; tries < 5; tries += 1) {
-      if (present && !(await mayReplace(upload, present))) return false;
+    const { key } = upload;
+    let number = 0;
+    // Someone else may store the key between the question and the answer: then it is asked again, but not for ever. A number for a
+    // name beside it may be taken, too.
+    for (let tries = 0; tries < (number > 0 ? 1000 : 5); tries += 1) {
+      const answer = present && number === 0 ? await mayReplace(upload, present) : { isYes: true };
+      if (!answer.isYes && !answer.isOther) return false;
       signal.throwIfAborted();
+      if (number > 0 || answer.isOther) {
+        do upload.key = beside(key, (number += 1));
+        while (Keys.entry(upload.key));
+        present = null;
+        fate(upload, "waiting");
+        upload.item.querySelector(".name").textContent = shown(upload.key);
+      }
       try {
         await Sending.send(upload, present ? { "If-Match": present.etag } : { "If-None-Match": "*" }, (what) => tell(upload, what));
         return true;
       } catch (error) {
         if (error.status !== 412) throw error;
-        present = await look(upload, signal);
+        if (number === 0) present = await look(upload, signal);
       }
     }
     throw new Error("others keep changing this file");
@@ -228,8 +247,9 @@ const Uploads = (() => {
   }
 
   async function mayReplace(upload, present) {
+    if (!Rights.has("write", upload.key)) throw new Error("it is there already, and you may not replace it");
     fate(upload, "there is one already");
-    upload.isAsked = true;
+    upload.isIdle = true;
     const [there, mine] = [new Date(present.modified), new Date(upload.file.lastModified)];
     const facts = (size, date, other) => `${Format.size(size)}, changed ${Format.day.format(date)}${date > other ? " (newer)" : ""}`;
     const others = queue.length + sources.size > 0 || running.size > 1;
@@ -238,21 +258,23 @@ const Uploads = (() => {
       text: "There is a file of this name already. If you replace it, what is there now is lost.",
       facts: [["There now", facts(present.size, there, mine)], ["Your file", facts(upload.file.size, mine, there)]],
       yes: "Replace",
+      other: "Keep both",
       no: "Keep what is there",
       all: others ? "Do the same with all other files that are there already" : "",
       settled: () => (upload.abort.signal.aborted ? { isYes: false } : forAll),
     });
-    upload.isAsked = false;
-    if (answer.isForAll) forAll = { isYes: answer.isYes };
-    return answer.isYes;
+    if (answer.isForAll) forAll = answer;
+    return answer;
   }
 
   function tell(upload, what) {
     const isUnderWay = !what || what === "storing";
+    upload.isIdle = !isUnderWay;
+    if (upload.isIdle) upload.marks.length = 0;
     if (!upload.item && isUnderWay) return;
     present(upload);
     upload.item.querySelector("progress").value = upload.sent;
-    fate(upload, what || speed(upload.marks, upload.sent, upload.file.size).join(", "));
+    fate(upload, what || speed(upload.marks, upload.moved, upload.file.size, upload.sent).join(", "));
   }
 
   function fate(upload, text) {
@@ -263,6 +285,7 @@ const Uploads = (() => {
   function end(upload, kind, why) {
     fates[kind] += 1;
     const { size } = upload.file;
+    bytes.moved += upload.moved;
     if (kind === "stored") bytes.stored += size;
     if (kind === "stored" || kind === "kept") bytes.done += size;
     else bytes.all -= size;
@@ -310,7 +333,7 @@ const Uploads = (() => {
       const name = shown(key);
       const choose = () => {
         $("again").value = "";
-        $("again").onchange = () => goOn(item, id, key, $("again").files[0]);
+        $("again").onchange = () => goOn(id, key, $("again").files[0]);
         $("again").click();
       };
       const discard = () => {
@@ -325,18 +348,18 @@ const Uploads = (() => {
         make("span", { class: "fate" }, `broke off at ${Math.floor((100 * sent) / size)} % of ${Format.size(size)}: choose the same file again, and it goes on`),
         make("span", { class: "acts" }, make("button", { type: "button", "aria-label": `Choose the file: ${name}`, click: choose }, "Choose the file"), closer(`Give ${name} up`, () => item, discard)),
       );
+      unfinished.set(id, item);
       $("uploads-list").append(item);
     }
     outline();
   }
 
-  function goOn(item, id, key, file) {
+  function goOn(id, key, file) {
     if (!file) return;
-    if (!Unfinished.isFile(id, key, file)) {
+    if (id !== Unfinished.name({ key, file })) {
       note(`${shown(file.name)} is another file than the one that broke off: it has another name, size or date.`, true);
       return;
     }
-    item.remove();
     add([{ file, key }]);
   }
 

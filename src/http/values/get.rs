@@ -158,12 +158,15 @@ pub async fn get(
 ) -> Result<Option<GetOutcome>, Refusal> {
     let (service, is_head) = (&*request.service, request.is_head());
     let all = !is_head && codings.is_none() && options.is_none_or(GetOptions::want_all);
-    for _ in 0..TRIES {
-        let Some(value) = service
+    for nth in 0..TRIES {
+        let value = service
             .store
             .get(service.reactor, key, all, Purpose::Use)
-            .await?
-        else {
+            .await?;
+        if let Some(directory) = service.store.directory().filter(|_| nth == 0) {
+            directory.count_request(key, value.is_some());
+        }
+        let Some(value) = value else {
             return Ok(None);
         };
         let mut value = RepresentedValue::new(value, key, &service.config);

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
@@ -17,6 +18,7 @@ use super::uses::Uses;
 use super::value::Value;
 use crate::store::changes::Removal;
 use crate::store::directory_fd::ValuesDir;
+use crate::value::Error;
 
 /// The blocks of file systems, as a rule.
 const BLOCK: u64 = 4 << 10;
@@ -25,6 +27,9 @@ const BLOCK: u64 = 4 << 10;
 pub fn size_of(len: u64) -> u64 {
     len.checked_next_multiple_of(BLOCK).unwrap_or(len)
 }
+
+/// The most seconds after which a client is told to try again while the values are counted.
+const MOST_TOLD: u64 = 60;
 
 /// The account.
 #[derive(Debug)]
@@ -48,14 +53,21 @@ pub struct Account {
     pub(super) renaming: Mutex<()>,
     /// All values have been counted once.
     is_whole: AtomicBool,
+    began: Instant,
 }
 
 /// Figures of a bound, for the metrics; times in milliseconds.
 #[derive(Debug, Default)]
 pub struct Figures {
+    /// GETs and HEADs of its keys: those that found a value, and those that found none.
+    pub requests: [AtomicU64; 2],
     /// Writes that it had no room for.
     pub refused: AtomicU64,
-    /// How long the last value that it evicted had not been used.
+    /// Values that it evicted, for its own room or the disk's.
+    pub evicted: AtomicU64,
+    /// Their bytes.
+    pub evicted_bytes: AtomicU64,
+    /// How long the last of them had not been used.
     pub last_evicted: AtomicU64,
     /// How long the value used longest ago has not been used, at the last pass.
     pub oldest: AtomicU64,
@@ -78,6 +90,7 @@ impl Account {
             last_round: Mutex::default(),
             renaming: Mutex::default(),
             is_whole: AtomicBool::new(false),
+            began: Instant::now(),
         })
     }
 
@@ -96,6 +109,24 @@ impl Account {
         self.is_whole.load(Relaxed)
     }
 
+    /// Fails while the values are being counted, with how far that is.
+    pub fn counted(&self) -> Result<(), Error> {
+        if self.is_whole() {
+            return Ok(());
+        }
+        let state = self.state.lock();
+        let counted = state.names.size().0 as u64;
+        // An earlier process noted how many there were; without that, as if a fifth were left.
+        let all = (state.remembered.count() as u64).max(counted + counted / 4);
+        let passed = self.began.elapsed().as_secs();
+        let left = passed.saturating_mul(all - counted) / counted.max(1);
+        let retry_after = left.clamp(1, MOST_TOLD);
+        Err(Error::Counting {
+            counted,
+            retry_after,
+        })
+    }
+
     /// All values have been counted once, and it is decided what may be evicted.
     pub fn set_whole(&self) {
         self.is_whole.store(true, Relaxed);
@@ -107,7 +138,7 @@ impl Account {
     }
 
     /// True if the bound of this number may remove what it counts, for this reason.
-    pub(super) fn may_remove(&self, bound: usize, why: Removal) -> bool {
+    pub fn may_remove(&self, bound: usize, why: Removal) -> bool {
         self.may_remove[bound][usize::from(why == Removal::Age)].load(Relaxed)
     }
 
@@ -123,6 +154,13 @@ impl Account {
             (scope.to_owned(), &self.bounds[at], state.total(at, scope))
         };
         scopes(&self.bounds, folder).map(sums).collect()
+    }
+
+    /// Counts a GET or HEAD of `key` in all bounds that hold for it.
+    pub fn count_request(&self, key: &str, is_hit: bool) {
+        for (at, _) in scopes(&self.bounds, key) {
+            self.figures[at].requests[usize::from(!is_hit)].fetch_add(1, Relaxed);
+        }
     }
 
     /// A value of `key`, which a bound counts, is read from its file: it is used, and where the next use of it is

@@ -2,8 +2,9 @@
 //! ([`RoomReservation`]).
 //!
 //! A change that is admitted has room: what it brings counts from then on. A change that lacks room waits with a
-//! reservation, and changes that come after it leave that room to it. Evicts nothing: [`room`](super::room)
-//! chooses who goes.
+//! reservation, and changes that come after it leave that room to it. Above its bound, as a smaller bound or other
+//! programs leave it, a scope has room for half of what has gone from it since: it comes within its bound, and no
+//! change waits for all of that. Evicts nothing: [`room`](super::room) chooses who goes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -116,8 +117,8 @@ impl Account {
     /// not evicted for a folder, which no bound counts.
     pub fn may_make_folder(&self, path: &str) -> Result<(), Error> {
         let below = format!("{path}/k");
-        if self.counts(&below) && !self.is_whole() {
-            return Err(Error::Counting);
+        if self.counts(&below) {
+            self.counted()?;
         }
         let ask = Ask::new(&below, self.size_of(1));
         let lack = self.lack(&self.state.lock(), &ask, false);
@@ -140,9 +141,7 @@ impl Account {
         if !is_counted {
             return Ok(());
         }
-        if !self.is_whole() {
-            return Err(Error::Counting);
-        }
+        self.counted()?;
         let mut state = self.state.lock();
         if held.as_ref().is_some_and(|held| held.waits_for.is_none()) {
             return Ok(());
@@ -241,17 +240,22 @@ impl Account {
             });
             let needs = self.need(&had, ask, at, scope);
             let after = taken.plus(needs);
-            if needs.is_zero() || after.beyond(bound).is_zero() {
+            let beyond = after.beyond(bound);
+            if needs.is_zero() || beyond.is_zero() {
+                return None;
+            }
+            let stuck = sums.map_or(Total::default(), |sums| sums.stuck);
+            let is_final = !new.plus(stuck).beyond(bound).is_zero() || !self.evicts(at);
+            let asks = taken.minus(sums.map_or(Total::default(), |sums| sums.total));
+            if !is_final && sums.is_some_and(|sums| sums.lets_in(needs.plus(asks), beyond)) {
                 return None;
             }
             let ended = self.ended_in(state, at, scope);
             let is_of_ended = after.minus(ended).beyond(bound).is_zero();
-            let stuck = sums.map_or(Total::default(), |sums| sums.stuck);
-            let is_too_large = !new.plus(stuck).beyond(bound).is_zero();
             Some(Lack {
                 bound: at,
                 scope,
-                is_final: !is_of_ended && (is_too_large || !self.evicts(at)),
+                is_final: is_final && !is_of_ended,
                 is_of_ended,
                 had,
             })

@@ -2,7 +2,7 @@
 //! will need, and what is too old.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -65,7 +65,7 @@ impl Account {
         let ended: Vec<Box<str>> = ended.map(Box::from).collect();
         let ended = ended.into_iter().filter_map(|key| {
             let value = Arc::clone(state.names.value(&key)?);
-            self.victim(state, key, value, None, Removal::Expired)
+            self.victim(state, key, value, None, (Removal::Expired, None))
         });
         ended.collect()
     }
@@ -82,6 +82,23 @@ impl Account {
         sum
     }
 
+    /// The names of a bound that have the largest parts of their limits, so many at most, the fullest first.
+    pub fn fullest(&self, bound: usize, most: usize) -> Vec<(Box<str>, Total)> {
+        let rule = &self.bounds[bound];
+        let mut fullest = BinaryHeap::new();
+        self.each_scope(bound, |name, sums| {
+            let Total { bytes, keys } = sums.total;
+            let part = sums.total.part_of(rule);
+            fullest.push(Reverse((part, bytes, keys, Box::<str>::from(name))));
+            if fullest.len() > most {
+                fullest.pop();
+            }
+        });
+        let fullest = fullest.into_sorted_vec().into_iter();
+        let named = |Reverse((_, bytes, keys, name))| (name, Total { bytes, keys });
+        fullest.map(named).collect()
+    }
+
     /// The bytes of the disk that evictions can give in all, at most.
     pub fn evictable(&self) -> u64 {
         let mut sum = 0_u64;
@@ -91,6 +108,22 @@ impl Account {
             });
         }
         sum
+    }
+
+    /// What is above the bound that is exceeded most, and is being evicted.
+    pub fn above(&self) -> Total {
+        let mut most = Total::default();
+        for bound in (0..self.bounds.len()).filter(|&at| self.is_whole() && self.evicts(at)) {
+            let mut sum = Total::default();
+            self.each_scope(bound, |_, sums| {
+                let beyond = sums.to_go().beyond(&self.bounds[bound]);
+                // What cannot go is not evicted.
+                let stays = beyond.minus(sums.total.minus(sums.stuck));
+                sum = sum.plus(beyond.minus(stays));
+            });
+            most = most.max(sum);
+        }
+        most
     }
 
     /// Visits all that the bound of this number counts by, with its sums.
@@ -217,7 +250,7 @@ impl Account {
             let used = value.used();
             let saves = matches!(rule.max_age, Some((_, AgeOf::Use))).then_some(used);
             let is_victim = is_too_old(rule, &value) && value.may_go();
-            is_victim.then(|| self.victim(state, key, value, saves, Removal::Age))?
+            is_victim.then(|| self.victim(state, key, value, saves, (Removal::Age, None)))?
         });
         victims.collect()
     }

@@ -63,6 +63,9 @@ pub struct Sums {
     pub stuck: Total,
     /// Bytes of the total whose eviction gives the disk nothing.
     pub frees_nothing: u64,
+    /// While the total is above the bound: what has gone since, less twice what has come. Changes that bring half of it
+    /// have room, so they do not wait until all of the rest has gone.
+    pub credit: Total,
     /// The values used longest ago, when they were chosen last, in this order.
     pub oldest: Oldest,
     /// The same of those whose eviction gives the disk room.
@@ -107,8 +110,15 @@ struct Charge {
 }
 
 impl Sums {
-    fn replace(&mut self, before: &Charge, after: &Charge) {
-        self.total = self.total.replaced(before.total, after.total);
+    fn replace(&mut self, bound: &Bound, before: &Charge, after: &Charge) {
+        let had = self.total;
+        self.total = had.replaced(before.total, after.total);
+        self.credit = if self.total.beyond(bound).is_zero() {
+            Total::default()
+        } else {
+            let (gone, come) = (had.minus(self.total), self.total.minus(had));
+            self.credit.plus(gone).minus(come.plus(come))
+        };
         self.leaving = self.leaving.replaced(before.leaving, after.leaving);
         self.stuck = self.stuck.replaced(before.stuck, after.stuck);
         let frees_nothing = self.frees_nothing + after.frees_nothing;
@@ -118,6 +128,12 @@ impl Sums {
     /// What is taken, or waited for, beside what goes.
     pub fn to_go(&self) -> Total {
         self.total.plus(self.waiting).minus(self.leaving)
+    }
+
+    /// True if a change that `needs` so much, and exceeds the bound by what is `beyond`, has room by what has gone.
+    pub fn lets_in(&self, needs: Total, beyond: Total) -> bool {
+        let lacks = needs.plus(needs).minus(self.credit);
+        (beyond.bytes == 0 || lacks.bytes == 0) && (beyond.keys == 0 || lacks.keys == 0)
     }
 
     /// Bytes that evictions can give the disk.
@@ -201,7 +217,7 @@ impl State {
         let after = self.charge(key, after);
         if before != after {
             for (at, scope) in scopes(bounds, key) {
-                self.sum(at, scope, |sums| sums.replace(&before, &after));
+                self.sum(at, scope, |sums| sums.replace(&bounds[at], &before, &after));
             }
         }
     }

@@ -21,7 +21,7 @@ pub mod uses;
 mod value;
 mod victim;
 
-pub use account::{Account, size_of};
+pub use account::{Account, Figures, size_of};
 pub use admission::{Ask, RoomReservation};
 pub use order::STEP;
 pub use room::Choice;

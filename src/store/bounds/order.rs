@@ -6,7 +6,6 @@
 
 use std::collections::BinaryHeap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use super::account::Account;
 use super::ledger::{Oldest, State, Sums, scopes};
@@ -104,9 +103,7 @@ impl Account {
                 let value = state.names.value(&key).cloned();
                 if let Some(value) = value.filter(|it| it.used() == used && from.has(it)) {
                     left = left.minus(value.total());
-                    let age = u64::try_from(value.age()).unwrap_or(0);
-                    self.figures[bound].last_evicted.store(age, Relaxed);
-                    let why = Removal::Full;
+                    let why = (Removal::Full, Some(bound));
                     victims.extend(self.victim(state, key, value, Some(used), why));
                 }
             }

@@ -56,11 +56,13 @@ impl Account {
             if waits_for.is_empty() {
                 return Some(Choice::Nobody(None));
             }
-            for (at, scope, _) in waits_for {
-                let sums = state.scopes[*at].get(scope);
-                let beyond =
-                    sums.map_or(Total::default(), |it| it.to_go().beyond(&self.bounds[*at]));
-                if !beyond.is_zero() {
+            for (at, scope, needs) in waits_for {
+                let Some(sums) = state.scopes[*at].get(scope) else {
+                    continue;
+                };
+                let beyond = sums.to_go().beyond(&self.bounds[*at]);
+                let is_let_in = self.evicts(*at) && sums.lets_in(*needs, beyond);
+                if !beyond.is_zero() && !is_let_in {
                     lacks.push((*at, scope, beyond));
                 }
             }

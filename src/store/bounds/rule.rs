@@ -48,9 +48,14 @@ pub enum Full {
 }
 
 impl Bound {
+    /// True if values make room for others.
+    pub fn evicts(&self) -> bool {
+        self.full == Full::Evict
+    }
+
     /// True if it removes values by itself.
     pub fn removes(&self) -> bool {
-        self.full == Full::Evict || self.max_age.is_some()
+        self.evicts() || self.max_age.is_some()
     }
 }
 
@@ -113,6 +118,16 @@ impl Total {
     /// Without `other`, and not below nothing.
     pub fn minus(self, other: Self) -> Self {
         self.replaced(other, Self::default())
+    }
+
+    /// The part of what `bound` has room for, in millionths: of the bytes or of the values, whichever is more.
+    pub fn part_of(self, bound: &Bound) -> u64 {
+        let part = |(taken, max): (u64, Option<u64>)| {
+            let part = u128::from(taken) * 1_000_000 / u128::from(max?.max(1));
+            Some(u64::try_from(part).unwrap_or(u64::MAX))
+        };
+        let limits = [(self.bytes, bound.max_size), (self.keys, bound.max_keys)];
+        limits.into_iter().filter_map(part).max().unwrap_or(0)
     }
 
     /// By how much it exceeds what `bound` has room for.
@@ -210,6 +225,11 @@ impl Prefix {
         // What follows the name in `folder` and is not yet all of what follows it in the prefix.
         let behind = rest.find('/').map_or("", |name| &rest[name..]);
         behind.len() < after.len() && after.starts_with(behind)
+    }
+
+    /// True if each name has a bound of its own.
+    pub fn is_of_names(&self) -> bool {
+        self.after.is_some()
     }
 
     /// The beginning that all its keys have.

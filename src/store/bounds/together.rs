@@ -76,9 +76,7 @@ impl Account {
             if sums.stored.is_zero() {
                 continue;
             }
-            if !self.is_whole() {
-                return Err(Error::Counting);
-            }
+            self.counted()?;
             let now = self.state.lock().total(*at, scope);
             let after = now.replaced(sums.replaced, sums.stored);
             let lacks = !after.beyond(&self.bounds[*at]).is_zero();

@@ -29,6 +29,11 @@ const RECORD: usize = 16;
 pub struct Uses(Vec<(u64, i64)>);
 
 impl Uses {
+    /// How many values there were, at least.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// When the key of `hash` was used last, in milliseconds since 1970.
     pub fn get(&self, hash: u64) -> Option<i64> {
         let at = self.0.binary_search_by_key(&hash, |(hash, _)| *hash);

@@ -39,6 +39,9 @@ const COUNT: Duration = Duration::from_secs(3600);
 /// The same where it is known that what is counted is not what the files are.
 const RECOUNT: Duration = Duration::from_secs(30);
 
+/// How often it tells how much is still to be evicted, and looks at all else meanwhile.
+const TELL: Duration = Duration::from_secs(5);
+
 /// The longest that a start waits for the first count: a directory of some hundred thousand values is counted by then.
 const AT_START: Duration = Duration::from_secs(1);
 
@@ -118,6 +121,8 @@ impl KeeperContext {
         let look = shortest.map_or(LOOK, |age| (age / 8).clamp(TICK, LOOK));
         let note = failpoint::interval("DATA_SERVER_USES", NOTE);
         let (mut looked, mut noted, mut counted) = (None, Instant::now(), Instant::now());
+        // As a smaller bound leaves it.
+        let mut is_behind = true;
         while !self.has_ended.load(Relaxed) {
             let recounts = self.account.look_at_young(self.writer.dir());
             if counted.elapsed() >= if recounts { RECOUNT } else { COUNT } {
@@ -133,7 +138,22 @@ impl KeeperContext {
                 looked = Some(Instant::now());
             }
             while self.evict(runtime, self.account.ended()) {}
-            self.evict_ahead(runtime);
+            let above = is_behind.then(|| self.account.above());
+            let above = above.filter(|above| !above.is_zero());
+            if let Some(Total { bytes, keys }) = above {
+                tracing::info!(
+                    bytes,
+                    keys,
+                    "the values are above their bounds: so many are still to be evicted"
+                );
+            }
+            is_behind = self.evict_ahead(runtime);
+            if is_behind {
+                continue;
+            }
+            if above.is_some() {
+                tracing::info!("what was above the bounds is evicted");
+            }
             thread::park_timeout(TICK.min(note));
         }
     }
@@ -208,15 +228,22 @@ impl KeeperContext {
         while self.evict(runtime, self.account.victims_of_age()) {}
     }
 
-    /// Evicts in small steps what nearly full bounds, and a nearly full disk, will need.
-    fn evict_ahead(&self, runtime: &Runtime) {
-        while self.evict(runtime, self.account.victims_ahead()) {}
+    /// Evicts in small steps what nearly full bounds, and a nearly full disk, will need; true if it has not ended with
+    /// that for some seconds.
+    fn evict_ahead(&self, runtime: &Runtime) -> bool {
+        let began = Instant::now();
+        while self.evict(runtime, self.account.victims_ahead()) {
+            if began.elapsed() >= TELL {
+                return true;
+            }
+        }
         while let Some((free, lacks)) = self.short_of_space()
             && let Choice::Evict(victims) = self.account.for_disk(Some(free), lacks, &[])
             && self.evict(runtime, victims)
         {
             self.account.gone(|| self.writer.free().ok()?);
         }
+        false
     }
 
     /// The free space, and what is to be free beside `--min-free` before an upload needs it, if it lacks.

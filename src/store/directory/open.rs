@@ -137,7 +137,7 @@ impl Directory {
             journal: JournalState::default(),
             is_read_only: AtomicBool::new(false),
             quota,
-            space: Space::new(options.min_free),
+            space: Space::new(options.min_free, bounds.iter().any(Bound::evicts)),
             account: account.clone(),
             cache: Arc::clone(&opened.cache),
             clock,
@@ -190,6 +190,7 @@ impl Directory {
             )));
         }
         values.ends.others_write = true;
+        values.dates.others_write = true;
         let changes = Changes::starting_at(0);
         Self::reading(Arc::new(values), options, changes, None).map_err(failed)
     }

@@ -107,8 +107,15 @@ impl ValueFiles {
             self.allowance
                 .take(&writer.space, &writer.dir().root, len)?;
         }
-        if end.is_some() && !writer.dir().ends.is_possible() {
-            writer.note_end()?;
+        let (ends, dates) = (&writer.dir().ends, &writer.dir().dates);
+        if end.is_some() && !ends.is_possible() {
+            writer.note_first(ends)?;
+        }
+        if !dates.is_possible() && attributes.date().is_some() {
+            // A value moves without its date, too.
+            writer
+                .note_first(dates)
+                .or_else(|why| change.source().map(drop).ok_or(why))?;
         }
         let current = base.map(|meta| meta.version);
         let version = match &mut change.kind {
@@ -150,9 +157,11 @@ impl ValueFiles {
             .as_ref()
             .filter(|account| account.counts(&below))
         {
-            // The uses that an earlier process has noted have the names of before.
-            Some(account) if !account.is_whole() => Err(Error::Counting),
-            Some(account) => account.rename([from, to].map(Key::as_str), rename),
+            Some(account) => {
+                // The uses that an earlier process has noted have the names of before.
+                account.counted()?;
+                account.rename([from, to].map(Key::as_str), rename)
+            }
             None => rename(),
         }
     }

@@ -292,6 +292,21 @@ fn a_head_and_a_name_tell_of_the_archive_alone() {
     let root = server.request("GET", "/?archive=tar&v=1", "", b"");
     let expected = "attachment; filename=\"archive.tar\"";
     assert_eq!(root.must("content-disposition"), expected);
+    // A selection is not taken for the whole.
+    server.dir.place("d/sub/x", "x");
+    server.dir.place("d/y", "y");
+    for (target, name) in [
+        ("/d/?archive=tar&files=sub/&files=y", "d (2 selected).tar"),
+        (
+            "/?archive=zip&files=d/sub/&files=d/y",
+            "archive (2 selected).zip",
+        ),
+        ("/d/?archive=tar&files=sub/", "sub.tar"),
+    ] {
+        let got = server.request("GET", target, "", b"");
+        let expected = format!("attachment; filename=\"{name}\"");
+        assert_eq!(got.must("content-disposition"), expected, "{target}");
+    }
     server
         .request("GET", "/?archive=rar", "", b"")
         .says(400, "bad archive: it is tar or zip");

@@ -280,3 +280,48 @@ fn evictions_that_free_nothing_end() {
         server.put("c/more", vec![1; 100_000]).status == 200
     });
 }
+
+/// Of those that came together some were refused, though all that was stored could go for them.
+#[test]
+fn clients_at_the_floor_of_the_disk_are_not_refused_while_values_may_go() {
+    directory_only!("bounds");
+    let what = "clients at the floor of an ext4";
+    let mount = needed!(Mount::ext4_of(64 << 20, what));
+    let args = ["--min-free", "16MiB", "--max-size", "1GiB"];
+    let server = Launch::new(&args).on(&mount.dir()).start();
+    let next = AtomicUsize::new(0);
+    let store = |clients: usize, puts: usize| {
+        let end = next.load(Ordering::Relaxed) + puts;
+        thread::scope(|scope| {
+            for _ in 0..clients {
+                scope.spawn(|| {
+                    let mut connection = server.connect();
+                    loop {
+                        let n = next.fetch_add(1, Ordering::Relaxed);
+                        if n >= end {
+                            return;
+                        }
+                        // Small ones that the publisher makes room for, and large ones that do it themselves.
+                        let value = pattern(n as u64, 1_000 + n * 7_919 % 99_000);
+                        let stored = connection.put(&format!("c/{n}"), &value);
+                        assert_eq!(stored.status, 200, "{clients} clients: {}", stored.text());
+                    }
+                });
+            }
+        });
+    };
+    store(8, 800);
+    for clients in [1, 2, 4, 8, 16] {
+        store(clients, scaled(200, 1_500));
+    }
+    assert!(count(&server) < 1_000, "the disk is not full");
+    assert!(free(&server.dir) >= 15 * MIB, "below --min-free");
+    // It was said some hundred times a second.
+    for told in [
+        "no more than --min-free is free, and uploads are refused: free space, or give a lower --min-free",
+        "there is space again: uploads are taken",
+    ] {
+        assert_eq!(server.events(told).len(), 0, "{told}");
+    }
+    assert_eq!(server.ready(), (200, "ready\n".to_owned()));
+}

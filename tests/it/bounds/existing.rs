@@ -179,10 +179,62 @@ fn a_command_says_what_bounds_hold_and_what_would_go_beside_a_server_too() {
         assert!(is_right, "{printed}");
     }
     super::assert_has(&server, "c/1 c/2 c/3 c/4 c/5 cc/1 d/1");
+    drop(server);
     let none = Launch::new(&["bounds", path]).bare().run();
     none.says(2, "give --max-size, --bound");
     let gone = Launch::new(&["bounds", "/nowhere", "--max-size", "1"])
         .bare()
         .run();
     assert_eq!(gone.code, Some(1), "{}", gone.stderr);
+}
+
+/// Of a server that runs, the command has what it knows this moment: no note of uses is as new.
+#[test]
+fn the_command_asks_the_server_and_says_where_it_has_its_answer() {
+    directory_only!("bounds");
+    let dir = DataDir::in_memory();
+    let path = dir.path().to_str().expect("text");
+    let bounds = "[[bound]]\nprefix = 'c/'\nmax-size = '1MiB'\n[[bound]]\nprefix = 'home/{name}/'\nmax-keys = 3\nfull = 'refuse'\n";
+    let file = dir.write_private("server.toml", &format!("dir = {path:?}\n{bounds}"));
+    let mut server = Launch::new(&["--config", &file]).on(&dir).start();
+    super::store_all(&server, "c/1 c/2 c/3 home/ann/1 home/bob/1 home/bob/2");
+    server.get("c/1");
+    let run = |args: &[&str]| Launch::new(args).bare().run().printed().to_owned();
+    let printed = run(&["bounds", path]);
+    let lines: Vec<_> = printed.lines().collect();
+    assert_eq!(lines[0], "as the server has it now", "{printed}");
+    for line in [
+        "\"c/\" (max-size 1.0 MiB): 3 values, 12.0 KiB",
+        "\"home/{name}/\" (each max-keys 3): 3 values, 12.0 KiB",
+        "  home/bob/: 2 values, 8.0 KiB",
+        "  home/ann/: 1 values, 4.0 KiB",
+    ] {
+        assert!(lines.contains(&line), "{line}: {printed}");
+    }
+    let json = |args: &[&str]| -> serde_json::Value {
+        let printed = run(&[&["bounds", "--json"], args].concat());
+        serde_json::from_str(&printed).unwrap_or_else(|_| panic!("JSON: {printed}"))
+    };
+    // The file of options names the directory, before the command and behind it.
+    for told in [
+        json(&["--config", &file, "--count", "2"]),
+        json(&["--count", "2", path]),
+    ] {
+        assert_eq!(told["source"], "server", "{told}");
+        assert_eq!(told["uses_seconds_ago"], 0);
+        let next = told["bounds"][0]["next"].as_array().expect("values");
+        let next: Vec<_> = next.iter().map(|it| &it["key"]).collect();
+        assert_eq!(next, ["c/2", "c/3"]);
+        assert_eq!(told["bounds"][1]["names"][0]["keys"], 2);
+    }
+    server.stop();
+    let told = json(&["--config", &file, "--count", "1"]);
+    assert_eq!(told["source"], "files", "{told}");
+    assert!(told["uses_seconds_ago"].is_u64(), "{told}");
+    assert_eq!(told["bounds"][0]["next"][0]["key"], "c/2");
+    let printed = run(&["--config", &file, "bounds"]);
+    assert!(
+        printed.starts_with("by the files, with uses up to "),
+        "{printed}"
+    );
 }

@@ -3,6 +3,7 @@
 
 use crate::support::prelude::*;
 
+mod actions;
 mod ages;
 mod arriving;
 mod counted;
@@ -11,6 +12,7 @@ mod ended;
 mod eviction;
 mod existing;
 mod hands;
+mod lowered;
 mod options;
 mod quotas;
 mod refused;

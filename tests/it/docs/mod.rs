@@ -202,6 +202,8 @@ fn the_table_of_metrics_names_what_is_scraped() {
         .listen("")
         .in_the_clear()
         .start();
+    // Only a bound that has evicted a value tells how old it was.
+    server.store("evicted", "value");
     server.store("k", "value");
     assert_eq!(server.get("k").status, 200);
     let scraped = server.get("-/metrics").text();

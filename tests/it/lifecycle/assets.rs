@@ -105,7 +105,9 @@ fn metrics_in(expression: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn the_dashboard_uses_existing_metrics() {
     directory_only!("the metrics of a directory");
-    let server = TestServer::start(&["--durability", "disk", "--max-size", "1GiB"]);
+    let server = TestServer::start(&["--durability", "disk", "--max-size", "4KiB"]);
+    // Only a bound that has evicted a value tells how old it was.
+    server.store("evicted", "value");
     server.store("k", "value");
     assert_eq!(server.get("k").status, 200);
     let scraped = server.get("-/metrics").text();
@@ -149,7 +151,8 @@ fn the_dashboard_uses_existing_metrics() {
     assert_eq!(ids.len(), panels.len(), "every panel has an id of its own");
 }
 
-/// Servers of a metric, and what fires of them.
+/// Servers of a metric, and what fires of them. Of the bounds, that of all values has never evicted one, and so has no
+/// age of it; one evicts old values, one evicted young ones long ago, and one does so all the time.
 const FIRING: &str = "\
 rule_files: [alerts.yml]
 evaluation_interval: 1m
@@ -160,9 +163,17 @@ tests:
       - {series: 'data_server_ready{instance=\"b\"}', values: '1 1 1 1 1'}
       - {series: 'data_server_tls_certificate_end_timestamp_seconds{instance=\"a\"}', values: '86400x5'}
       - {series: 'data_server_tls_certificate_end_timestamp_seconds{instance=\"b\"}', values: '8640000x5'}
+      - {series: 'data_server_bound_evicted_total{instance=\"a\",prefix=\"\"}', values: '0x120'}
+      - {series: 'data_server_bound_evicted_total{instance=\"a\",prefix=\"healthy/\"}', values: '0+9x120'}
+      - {series: 'data_server_bound_last_evicted_idle_seconds{instance=\"a\",prefix=\"healthy/\"}', values: '7200x120'}
+      - {series: 'data_server_bound_evicted_total{instance=\"a\",prefix=\"once/\"}', values: '0 9 9x118'}
+      - {series: 'data_server_bound_last_evicted_idle_seconds{instance=\"a\",prefix=\"once/\"}', values: '60x120'}
+      - {series: 'data_server_bound_evicted_total{instance=\"a\",prefix=\"young/\"}', values: '0+9x120'}
+      - {series: 'data_server_bound_last_evicted_idle_seconds{instance=\"a\",prefix=\"young/\"}', values: '60x120'}
     alert_rule_test:
       - {eval_time: 4m, alertname: DataServerNotReady, exp_alerts: [{exp_labels: {severity: critical, instance: a}, exp_annotations: {summary: 'a is not ready: /-/ready says why'}}]}
       - {eval_time: 4m, alertname: DataServerCertificateEnds, exp_alerts: [{exp_labels: {severity: warning, instance: a}, exp_annotations: {summary: 'a certificate of a ends in 23h 56m 0s'}}]}
+      - {eval_time: 90m, alertname: DataServerEvictsYoungValues, exp_alerts: [{exp_labels: {severity: warning, instance: a, prefix: young/}, exp_annotations: {summary: 'a evicts values of young/ that were used within the hour: the bound is small for its use'}}]}
 ";
 
 #[test]

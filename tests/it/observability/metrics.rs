@@ -218,3 +218,59 @@ fn refused_heads_are_counted() {
     eventually("and the fourth", || others("5xx") == 1.0);
     assert_eq!(others("4xx"), 3.0);
 }
+
+/// Each bound has its own figures: an operator sees which cache misses, and which one evicts.
+#[test]
+fn a_bound_tells_its_hits_misses_evictions_and_fullest_names() {
+    directory_only!("bounds are of a directory");
+    let (mut words, bounds) = (
+        Vec::new(),
+        [
+            r#"prefix = "a/", max-size = "8KiB""#,
+            r#"prefix = "b/", max-size = "1MiB""#,
+            r#"prefix = "home/{name}/", max-size = "100KiB", full = "refuse""#,
+        ],
+    );
+    for bound in bounds {
+        words.extend(["--bound", bound]);
+    }
+    let server = Launch::new(&words).on(&DataDir::in_memory()).start();
+    let block = pattern(1, 4096);
+    server.store_each("a/1 a/2 a/3 b/1 free", block.clone());
+    for key in ["a/3", "a/3", "a/1", "b/1", "free", "none"] {
+        server.get(key);
+    }
+    let tag = server.get("b/1").must("etag").to_owned();
+    let head = format!("HEAD /b/1 HTTP/1.1\r\nHost: t\r\nIf-None-Match: {tag}\r\n\r\n");
+    assert_eq!(server.connect().ask(head).status, 304);
+    for (name, blocks) in (0..12).map(|n| (n, n % 6 + 1)).chain([(12, 20)]) {
+        server.store(&format!("home/n{name}/k"), pattern(2, blocks * 4096));
+    }
+    server.store("home/%22q%5C/k", pattern(3, 24 * 4096));
+    let scrape = Scrape::of(server.addr);
+    let of = |name: &str, prefix| {
+        let name = format!("data_server_bound_{name}");
+        let labels = [("prefix", prefix)];
+        let samples = scrape.all(&name, &labels);
+        samples.map(|it| it.value).collect::<Vec<_>>()
+    };
+    // Hits, and then misses.
+    assert_eq!(of("requests_total", "a/"), [2.0, 1.0]);
+    assert_eq!(of("requests_total", "b/"), [3.0, 0.0]);
+    assert_eq!(of("evicted_total", "a/"), [1.0]);
+    assert_eq!(of("evicted_bytes_total", "a/"), [4096.0]);
+    assert_eq!(of("last_evicted_idle_seconds", "a/"), [0.0]);
+    assert_eq!(of("evicted_total", "b/"), [0.0]);
+    assert_eq!(of("last_evicted_idle_seconds", "b/"), [0.0; 0]);
+    // The sum has no limit beside it; of 14 names the 10 fullest have.
+    let sum = f64::from((0..12).map(|n| n % 6 + 1).sum::<i32>() + 20 + 24) * 4096.0;
+    assert_eq!(of("bytes", "home/{name}/"), [sum]);
+    assert_eq!(of("max_bytes", "home/{name}/"), [0.0; 0]);
+    assert_eq!(of("bytes", "home/n12/"), [20.0 * 4096.0]);
+    assert_eq!(of("max_bytes", "home/n12/"), [102_400.0]);
+    assert_eq!(of("bytes", "home/n0/"), [0.0; 0]);
+    let max = scrape.all("data_server_bound_max_bytes", &[]).count();
+    assert_eq!(max, 2 + 10);
+    let escaped = r#"data_server_bound_bytes{prefix="home/\"q\\/"} 98304"#;
+    assert!(scrape.text.contains(escaped), "{}", scrape.text);
+}

@@ -176,6 +176,17 @@ impl World {
                 keys: 1,
             };
             let is_final = rule.full == Full::Refuse || !new.beyond(rule).is_zero();
+            // Above its bound it has room for half of what has gone.
+            let state = self.account.state.lock();
+            let sums = state.scopes[bound].get(scope);
+            let had = self.model.get(key).map(|(_, had)| Total::one(had * 4096));
+            let needs = new.minus(had.unwrap_or_default());
+            let is_let_in = sums.is_some_and(|sums| sums.lets_in(needs, beyond));
+            if !is_final && is_let_in && !beyond.is_zero() {
+                let before = self.total(bound, scope, None);
+                assert!(!before.beyond(rule).is_zero(), "{scope} is not above");
+                return None;
+            }
             (!beyond.is_zero()).then_some(Lack {
                 bound,
                 scope: scope.to_owned(),
@@ -233,8 +244,9 @@ impl World {
         };
         let mut held = None;
         loop {
+            let lack = self.lack(key, blocks);
             let admitted = self.account.admit(&mut held, &ask);
-            let Some(lack) = self.lack(key, blocks) else {
+            let Some(lack) = lack else {
                 assert!(admitted.is_ok(), "{:?}", self.model);
                 return held;
             };
