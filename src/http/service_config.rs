@@ -40,6 +40,8 @@ pub struct ServiceConfig {
     pub named_by_sha256: Prefixes,
     /// The sites among the values.
     pub sites: Sites,
+    /// The name of the page for browsers, if it is not the realm.
+    pub title: Option<String>,
     /// Compresses values for clients that ask for it.
     pub compress: bool,
     /// The Cache-Control of listings, and of values that were stored without one.
