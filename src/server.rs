@@ -263,9 +263,8 @@ impl Reloader {
     pub async fn serve(&self) {
         match &self.requests {
             Some(requests) => {
-                requests
-                    .serve(async || self.reload().map(|()| DONE.to_owned()))
-                    .await
+                let reload = async || self.reload().map(|()| DONE.to_owned());
+                requests.serve(reload).await;
             }
             None => std::future::pending().await,
         }

@@ -290,7 +290,8 @@ const IDLE: [Idle; 5] = [
         "without --durability disk",
     ),
     (
-        "max_body max_staged max_staged_per_client max_uploads_per_client upload_expiry min_free max_key_depth",
+        "max_body max_staged max_staged_per_client max_uploads_per_client upload_expiry min_free max_key_depth max_size \
+         bound evict_existing",
         |given| given.get_flag("read_only"),
         "with --read-only",
     ),

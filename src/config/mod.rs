@@ -148,6 +148,12 @@ impl Config {
                         .to_owned(),
                 ));
             }
+            if !service.action_results.is_empty() {
+                return Err(ConfigError(
+                    "--content: kind = \"bazel-ac\" cannot be had with --store: each GET would ask it for all outputs"
+                        .to_owned(),
+                ));
+            }
             let most = descriptors.store_connections(network.threads());
             settings.connections = settings.connections.min(most);
             service.kept_fields.beside = crate::s3::BESIDE_METADATA;

@@ -165,7 +165,7 @@ fn row(rows: &mut String, name: &str, href: &dyn Display, value: Option<&ListedV
     }
     rows.push_str("</td><td role=\"cell\" class=\"time\">");
     if let Some(value) = value {
-        let time = humantime::format_rfc3339_seconds(value.validators.modified).to_string();
+        let time = humantime::format_rfc3339_seconds(value.date()).to_string();
         let (date, clock) = (&time[..10], &time[11..16]);
         let _ = write!(rows, "<time datetime=\"{time}\">{date} {clock} UTC</time>");
     }

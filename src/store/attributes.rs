@@ -1,21 +1,22 @@
-//! The attributes of a value, in extended attributes of its file: its media type, other fields, and digests once
-//! computed.
+//! The attributes of a value, in extended attributes of its file: its media type, other fields, its date, and digests
+//! once computed.
 //!
 //! `user.mime_type` is the convention that desktops and other servers share. What the fields mean is known to their
 //! reader alone. A digest is kept with the version, the length and the time at which it was kept, and counts while the
 //! file has both and has not changed since. The version alone is not enough: modification times repeat (mtime 1 of Nix,
 //! whole seconds of tar). Media type and fields are the file's, as its mode is: other bytes written into the same file
-//! keep them. Attributes are a convenience: where the file system has none, values are stored and answered all the
-//! same.
+//! keep them. The date of the value does not stay then, and is kept with the version. Attributes are a convenience:
+//! where the file system has none, values are stored and answered all the same.
 
+use std::borrow::Cow;
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::XattrFlags;
 use rustix::io::{Errno, retry_on_intr};
 
 use super::clock::now;
-use crate::value::{Digest, Error, Version, changed, end};
+use crate::value::{Digest, Error, Version, changed, date, end, with_date};
 
 pub use crate::value::Attributes;
 
@@ -23,11 +24,15 @@ const READ: &str = "read an attribute";
 
 const MEDIA_TYPE: &str = "user.mime_type";
 const FIELDS: &str = "user.data-server.fields";
+const DATE: &str = "user.data-server.date";
 const SHA256: &str = "user.data-server.sha-256";
 const SHA512: &str = "user.data-server.sha-512";
 
 /// The longest media type that is read back, in bytes.
 const MAX_MEDIA_TYPE: usize = 255;
+
+/// The room for a kept date, and the versions that it is of.
+const MAX_DATE: usize = 3 * 8;
 
 /// The room for a kept digest.
 const MAX_DIGEST: usize = 128;
@@ -47,15 +52,20 @@ const KEEPS_NO_END: Error = Error::NotSupported {
     what: "the file system of this server keeps no extended attributes, and so no end of a value: nothing was stored",
 };
 
-/// Writes `attributes` to `file`.
-pub fn write(attributes: &Attributes, file: impl AsFd) -> Result<(), Error> {
+/// Writes `attributes` to `file`, which has this `version`.
+pub fn write(attributes: &Attributes, file: impl AsFd, version: Version) -> Result<(), Error> {
     if let Some(media_type) = &attributes.media_type {
         set(&file, MEDIA_TYPE, media_type.as_bytes())?;
     }
-    if let Some(fields) = &attributes.fields
-        && !set(&file, FIELDS, fields)?
-        && attributes.end().is_some()
-    {
+    let Some(fields) = &attributes.fields else {
+        return Ok(());
+    };
+    let mut fields = Cow::Borrowed(&**fields);
+    if let Some(date) = date(&fields) {
+        set_date(&file, date, &[version])?;
+        fields = with_date(&fields, None).into_vec().into();
+    }
+    if !fields.is_empty() && !set(&file, FIELDS, &fields)? && attributes.end().is_some() {
         return Err(KEEPS_NO_END);
     }
     Ok(())
@@ -74,6 +84,48 @@ pub fn fields(file: impl AsFd) -> Result<Option<Box<[u8]>>, Error> {
     let mut fields = [0; MAX_FIELDS];
     let fields = get(file, FIELDS, &mut fields).map_err(Error::errno_while(READ))?;
     Ok(fields.map(Into::into))
+}
+
+/// The date kept with `file`, if it is that of this `version`.
+pub fn date_of(file: impl AsFd, version: Version) -> Result<Option<SystemTime>, Errno> {
+    let mut kept = [0; MAX_DATE];
+    let kept = get(file, DATE, &mut kept)?;
+    let Some((date, of)) = kept.and_then(|kept| kept.split_first_chunk()) else {
+        return Ok(None);
+    };
+    let of_version = i64::try_from(version.nanos()).unwrap_or(i64::MAX);
+    let is_of_version = of.chunks_exact(8).any(|of| *of == of_version.to_be_bytes());
+    let date = Duration::from_nanos(u64::from_be_bytes(*date));
+    Ok(is_of_version.then_some(SystemTime::UNIX_EPOCH + date))
+}
+
+/// Keeps the date of the value in `file`, which gets the version `next` in place of `version`. A crash may leave it
+/// either: so it is the date of both, or, without one, the time of `version`.
+pub fn keep_date(file: impl AsFd, version: Version, next: Version) -> Result<(), Error> {
+    match date_of(&file, version).map_err(Error::errno_while(READ))? {
+        Some(date) => set_date(file, date, &[version, next]),
+        None => set_date(file, version.time(), &[next]),
+    }
+}
+
+/// Keeps `date` with `file`, as that of these `versions`. It is short: with a media type, too, it has room beside the
+/// inode on ext4.
+fn set_date(file: impl AsFd, date: SystemTime, versions: &[Version]) -> Result<(), Error> {
+    let date = date
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    let mut kept = Vec::with_capacity(MAX_DATE);
+    for nanos in [date.as_nanos().try_into()]
+        .into_iter()
+        .chain(versions.iter().map(|it| it.nanos().try_into()))
+    {
+        // Later than all that 64 bits can tell, there is no date.
+        let Ok(nanos): Result<i64, _> = nanos else {
+            return Ok(());
+        };
+        kept.extend_from_slice(&nanos.to_be_bytes());
+    }
+    set(&file, DATE, &kept).map(drop)
 }
 
 /// The end of the value in `file`, if its fields have one.

@@ -169,7 +169,7 @@ mod tests {
             while cache.values() == values {
                 let opened = dir.open(&key, Blocking::Allowed).unwrap().unwrap();
                 let bytes = Bytes::from(vec![b'b'; len]);
-                let object = Object::new(opened, Some(bytes), disk.clone()).unwrap();
+                let object = Object::new(opened, Some(bytes), false, disk.clone()).unwrap();
                 cache.keep(&key, &Arc::new(object));
                 std::thread::yield_now();
             }

@@ -8,6 +8,7 @@
 use rustix::fs::{AtFlags, Mode, RenameFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
 
+use super::attributes;
 use super::directory_fd::{
     Blocking, Folder, NameKind, ValuesDir, is_no_folder, look_up, stamp, stat, unlink,
 };
@@ -175,8 +176,8 @@ fn publish(
 
 /// Gives the value of `source` this `version` and the name of `key`, in place of what was `found`; false where another
 /// program has changed one of the names, or a folder of them. One rename does it, so that the value always has one
-/// name, but where [`rename_new`] says. The version comes first, and the mode without the rights that the replaced file
-/// lacked: the old name has them until the rename, and gets the old ones back if that fails.
+/// name, but where [`rename_new`] says. The date and the version come first, and the mode without the rights that the
+/// replaced file lacked: the old name has them until the rename, and gets the old ones back if that fails.
 pub fn rename(
     writer: &WriteContext,
     key: &Key<'_>,
@@ -192,6 +193,12 @@ pub fn rename(
         return Ok(false);
     }
     let name = source.key.name();
+    if let Ok(Some(file)) = writer.dir().open(&source.key, Blocking::Allowed)
+        && Version::of(&file.stat) == source.version
+    {
+        // A convenience, as all attributes: a value moves without it, too.
+        let _ = attributes::keep_date(&file.fd, source.version, version);
+    }
     let kept = found
         .value
         .map_or(mode, |(_, replaced)| mode & (replaced | Mode::RWXU));
@@ -230,8 +237,7 @@ pub fn rename(
     let _replaced = current.and_then(|meta| pin_if_slow(writer, key, meta));
     let renamed = in_folder(writer, key, found, rename_to);
     if matches!(renamed, Ok(true)) {
-        let dir = writer.dir();
-        dir.leave_folders(source.key.folder(), Some(&from));
+        (writer.dir()).leave_folders(source.key.folder(), Some(&from));
     } else if let Err(errno) = mark(source.version, mode) {
         tracing::warn!(%errno, "a value that was not moved keeps the version of its move");
     }

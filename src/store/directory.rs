@@ -161,7 +161,9 @@ impl Directory {
         } else {
             (opened, None)
         };
-        let mut object = Object::new(opened, bytes, disk.clone())?;
+        // Another server may store the first date at any time.
+        let has_dates = self.dir.dates.is_possible() || self.dir.dates.others_write;
+        let mut object = Object::new(opened, bytes, has_dates, disk.clone())?;
         if object.meta.end().is_some() {
             // Where it was restored without the server's own directory, nothing else tells.
             self.dir.ends.met();
@@ -199,6 +201,23 @@ impl Directory {
         if let Some(account) = self.account() {
             account.read(key.as_str());
         }
+    }
+
+    /// True if there are values of all these keys, with these lengths; each that is there is used.
+    pub async fn use_all(&self, values: Vec<(Key<'static>, u64)>) -> Result<bool, Error> {
+        let (dir, account) = (Arc::clone(&self.dir), self.account().cloned());
+        let look = move || {
+            for (key, len) in values {
+                let found = dir.meta(&key, Blocking::Allowed);
+                let found = found.map_err(Error::errno_while("look up"))?;
+                if found.is_none_or(|meta| meta.len != len || meta.has_ended()) {
+                    return Ok(false);
+                }
+                account.as_ref().inspect(|it| drop(it.read(key.as_str())));
+            }
+            Ok(true)
+        };
+        self.dir.disk.spawn(look).await
     }
 
     /// Makes `call`, at first so that it does not wait for the device, then on a disk thread if it would have to.

@@ -18,7 +18,7 @@ use rustix::io::{Errno, retry_on_intr};
 use super::fs_type::FsType;
 use super::implicit::{is_implicit, mark_implicit};
 use super::location::Location;
-use super::may_end::MayEnd;
+use super::may_have::{DATED, EXPIRING, MayHave};
 use super::unserved::Unserved;
 use super::value_file::{FileStamp, Opened, ValueFile};
 use crate::transfer::BlockingPool;
@@ -57,6 +57,9 @@ fn retry_if_stale<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Er
     retry_on_intr(call)
 }
 
+/// How a file is opened to be read: what has its name may be a pipe or a terminal by now.
+pub const OPENED: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
 /// The choice whether a call may wait for the device.
 #[derive(Clone, Copy, Debug)]
 pub enum Blocking {
@@ -79,7 +82,9 @@ pub struct ValuesDir {
     /// What is not served, as far as the log has it.
     pub unserved: Unserved,
     /// Whether values may have an end.
-    pub ends: MayEnd,
+    pub ends: MayHave,
+    /// Whether values may have a date.
+    pub dates: MayHave,
 }
 
 /// The kind of thing that a name stands for.
@@ -99,7 +104,8 @@ impl ValuesDir {
         let device = rustix::fs::fstat(&root).map(|stat| stat.st_dev);
         let file_system = device.and_then(|device| Ok((device, FsType::of(&root)?)));
         Self {
-            ends: MayEnd::of(&root),
+            ends: MayHave::of(&root, EXPIRING),
+            dates: MayHave::of(&root, DATED),
             root,
             location,
             disk,
@@ -124,9 +130,8 @@ impl ValuesDir {
     /// system than the root. The first open has no effect on what the name stands for (`O_PATH`), so that a device or a
     /// pipe put there is not even opened.
     pub fn open(&self, key: &Key<'_>, blocking: Blocking) -> Result<Option<Opened>, Errno> {
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let open = || match self.find(key.as_str(), OFlags::PATH, blocking)? {
-            Some(_regular) => self.find(key.as_str(), flags, blocking),
+            Some(_regular) => self.find(key.as_str(), OPENED, blocking),
             None => Ok(None),
         };
         let Some((fd, stat)) = retry_if_stale(open)? else {

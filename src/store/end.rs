@@ -2,11 +2,11 @@
 
 use std::os::fd::AsFd;
 
-use rustix::fs::{Mode, OFlags, Stat};
+use rustix::fs::{Mode, Stat};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::attributes;
-use super::directory_fd::{Blocking, NameKind, ValuesDir, kind, look_up, open_beneath};
+use super::directory_fd::{Blocking, NameKind, OPENED, ValuesDir, kind, look_up, open_beneath};
 use super::value_file::Opened;
 use crate::value::{Error, Key, Meta, folder_and_above};
 
@@ -62,8 +62,7 @@ impl ValuesDir {
         if !matches!(found, NameKind::Value(..)) || !self.ends.is_possible() {
             return Ok(found);
         }
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = match open_beneath(folder, name, flags, Mode::empty()) {
+        let file = match open_beneath(folder, name, OPENED, Mode::empty()) {
             // It cannot be answered: so its end does not matter.
             Err(Errno::ACCESS | Errno::PERM) => return Ok(found),
             // Another program was here since.

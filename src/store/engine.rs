@@ -27,7 +27,7 @@ use crate::s3::{ConditionalUpload, PIECE, RemoteValue, S3};
 use crate::transfer::{BlockingPool, BodySource, CHUNK, StagingQuota, UploadHead, read};
 use crate::value::{
     Current, Digest, Digests, Error, GZIP, Key, Listing, Meta, Page, Preconditions, Validators,
-    Wanted, coded_tag,
+    Wanted, coded_tag, date,
 };
 
 /// Keys and their values, in one of the engines.
@@ -66,6 +66,14 @@ impl Found {
         match self {
             Self::File(object) => object.meta.len,
             Self::Object(object) => object.meta.len,
+        }
+    }
+
+    /// The date of the value for people: without one of its own, when it was written.
+    pub fn date(&self) -> SystemTime {
+        match self {
+            Self::File(object) => object.date().unwrap_or(object.meta.modified()),
+            Self::Object(object) => date(&object.meta.fields).unwrap_or(object.meta.modified),
         }
     }
 

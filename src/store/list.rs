@@ -26,7 +26,7 @@ use super::bounds::Account;
 use super::directory_fd::ValuesDir;
 use crate::metrics::Listings;
 use crate::transfer::BlockingPool;
-use crate::value::{Error, Key, ListedValue, Listing, Page, Prefixes};
+use crate::value::{Error, Key, Listing, Page, Prefixes};
 use folder::Entries;
 use index::Index;
 pub use values::{FoundValues, SLICE, ValueWalk};
@@ -125,6 +125,7 @@ impl Lister {
     fn page(&self, page: &Page, is_wanted: IsWanted<'_>) -> Result<Listing, Error> {
         is_wanted()?;
         self.dir.ends.look_again(&self.dir.root);
+        self.dir.dates.look_again(&self.dir.root);
         let mut visible = page.visible();
         while let Some(part) = visible.next() {
             visible.add(if self.dir.ends.is_possible() {
@@ -148,8 +149,8 @@ impl Lister {
                 continue;
             }
             let Ok(key) = Key::new(item) else { continue };
-            if let Some(meta) = entries.value(&key)? {
-                keys.push((key, ListedValue::of(meta)));
+            if let Some(value) = entries.listed(&key)? {
+                keys.push((key, value));
             }
         }
         Ok(Listing {

@@ -37,7 +37,7 @@ mod journal_state;
 mod layout;
 mod list;
 mod location;
-mod may_end;
+mod may_have;
 mod moves;
 mod new_value;
 mod object;
@@ -59,11 +59,11 @@ pub use crate::transfer::{
     UploadHead, Uploader, is_large, read,
 };
 pub use crate::value::{
-    Attributes, BadKey, CONTENDED, Checksum, ChecksumKind, Current, DELETE_AFTER, DELETE_AT,
+    Attributes, BadKey, CONTENDED, Checksum, ChecksumKind, Current, DATE, DELETE_AFTER, DELETE_AT,
     Digest, Digests, Error, GZIP, Key, ListedValue, Listing, MAX_LEN, MAX_LIST, MAX_SEGMENT, Meta,
     Page, Preconditions, Prefixes, RESERVED, TRIES, Tags, UNKNOWN_TYPE, Validators, Verdict,
-    Version, Wanted, WriteCondition, check_prefix, coded_tag, end_after, etag, guessed_type,
-    kept_value, now, parse_end, second,
+    Version, Wanted, WriteCondition, check_prefix, coded_tag, date_text, end_after, etag,
+    guessed_type, kept_value, now, parse_date, parse_end, second,
 };
 pub use attributes::MAX_FIELDS;
 pub use changes::{Change, Changes, Gap, Removal};

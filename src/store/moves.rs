@@ -1,7 +1,7 @@
 //! Moves and copies of a value from one key to another, in a directory.
 //!
 //! A move is one rename by the publisher (`commit::rename`), so that the value always has one name, but on FUSE and
-//! NFS; the value gets a new version with it.
+//! NFS; the value gets a new version with it, and keeps its date.
 //! A copy is an upload whose bytes come from the open file of the source: by a reflink where the file system has one,
 //! else by the kernel, else by reads and writes. Both begin with a value that was read, and a move is made only if its
 //! key still has that value. In an S3 store a move is a copy and a removal.
@@ -19,7 +19,7 @@ use super::publish::{Change, Condition};
 use super::write_context::Durability;
 use crate::s3::{Gateway, RemoteValue};
 use crate::transfer::{UploadHead, is_large};
-use crate::value::{Error, Key, Meta, Preconditions};
+use crate::value::{Error, Key, Meta, Preconditions, dated};
 
 /// What is done with a value that was found under one key.
 #[derive(Clone, Debug)]
@@ -197,9 +197,11 @@ impl Directory {
     }
 }
 
+/// What is kept with the value of `object`, and its date, which the version does not keep.
 fn attributes(object: &Object) -> Attributes {
+    let fields = object.fields.as_deref().unwrap_or_default();
     Attributes {
         media_type: object.media_type.clone(),
-        fields: object.fields.clone(),
+        fields: Some(dated(fields, object.meta.version.time())),
     }
 }

@@ -13,6 +13,7 @@ use std::ops::ControlFlow;
 use std::str::from_utf8;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use memchr::{memchr, memmem};
@@ -24,7 +25,7 @@ use super::bounds::{Known, Value};
 use super::fs_type::FsType;
 use super::value_file::{FileStamp, Opened, Residency, STRIDE, ValueFile, read_now, start};
 use crate::transfer::{BlockingPool, hash_file, is_large, read_at};
-use crate::value::{Digest, Error, Hasher, Meta, Wanted, end};
+use crate::value::{Digest, Error, Hasher, Meta, Version, Wanted, date, end, with_date};
 
 /// Bytes at the beginning of a value that are looked at.
 const LOOKED_AT: usize = 64 << 10;
@@ -53,10 +54,24 @@ pub struct Object {
 }
 
 impl Object {
-    /// The value in `opened`, which has these `bytes` where they were read.
-    pub fn new(opened: Opened, bytes: Option<Bytes>, disk: BlockingPool) -> Result<Self, Error> {
+    /// The value in `opened`, which has these `bytes` where they were read; its date is read only where values may have
+    /// one, `has_dates`.
+    pub fn new(
+        opened: Opened,
+        bytes: Option<Bytes>,
+        has_dates: bool,
+        disk: BlockingPool,
+    ) -> Result<Self, Error> {
         let Opened { fd, stat, fs_type } = opened;
-        let fields = attributes::fields(&fd)?;
+        let mut fields = attributes::fields(&fd)?;
+        let date = has_dates.then(|| attributes::date_of(&fd, Version::of(&stat)));
+        let date = date
+            .transpose()
+            .map_err(Error::errno_while("read an attribute"))?;
+        if let Some(date) = date.flatten() {
+            let undated = fields.as_deref().unwrap_or_default();
+            fields = Some(with_date(undated, Some(date)));
+        }
         Ok(Self {
             meta: Meta::of(&stat).ending(fields.as_deref().and_then(end)),
             media_type: attributes::media_type(&fd)?,
@@ -71,6 +86,11 @@ impl Object {
             residency: Residency::default(),
             note: OnceLock::new(),
         })
+    }
+
+    /// The date that is kept with it.
+    pub fn date(&self) -> Option<SystemTime> {
+        self.fields.as_deref().and_then(date)
     }
 
     /// Looks at its first bytes, for [`Object::is_utf8`], without blocking the caller's thread.

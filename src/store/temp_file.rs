@@ -148,7 +148,7 @@ impl TempFile {
     pub fn seal(&self, attributes: &Attributes, version: Version) -> Result<(), Error> {
         self.stamp(version)
             .map_err(Error::errno_while("stamp the version"))?;
-        write(attributes, &*self.file)
+        write(attributes, &*self.file, version)
     }
 
     /// Gives the file the group, ACL and mode of a file made in `folder`, narrowed to the mode `replaced` of the value

@@ -14,17 +14,16 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use rustix::fs::{Access, AtFlags};
+use rustix::fs::{Access, AtFlags, Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::bounds::Account;
 use super::cache::Cache;
 use super::clock::Clock;
-use super::directory_fd::{Blocking, ValuesDir, is_no_folder, open_folder};
+use super::directory_fd::{Blocking, ValuesDir, is_no_folder, open_beneath, open_folder};
 use super::journal_state::JournalState;
 use super::location::turns;
-use super::may_end::EXPIRING;
-use super::small_file;
+use super::may_have::MayHave;
 use super::space::{Free, Space};
 use super::temp_file::{Placement, ServerDirs, TempFile};
 use crate::metrics::StoreCounters;
@@ -133,13 +132,21 @@ impl WriteContext {
         next.map_err(Error::errno_while("advance the clock of versions"))
     }
 
-    /// Notes that values may have an end, as durably as values are stored: before the first of them is published.
-    /// Blocks.
-    pub fn note_end(&self) -> Result<(), Error> {
-        let (dirs, is_synced) = (&self.temp_dir, self.durability == Durability::Disk);
-        small_file::replace((&dirs.own, EXPIRING), b"", is_synced, false)
-            .map_err(Error::errno_while("note that values may have an end"))?;
-        self.dir().ends.met();
+    /// Notes what values `may_have`, as durably as values are stored: before the first of them is published. Blocks.
+    pub fn note_first(&self, may_have: &MayHave) -> Result<(), Error> {
+        let make = || {
+            let (own, flags) = (&self.temp_dir.own, OFlags::WRONLY | OFlags::CREATE);
+            let file = open_beneath(own, may_have.name, flags, Mode::from(0o600))?;
+            if self.durability == Durability::Disk {
+                rustix::fs::fsync(file)?;
+                rustix::fs::fsync(own)?;
+            }
+            Ok(())
+        };
+        make().map_err(Error::errno_while(
+            "note that values may have an end or a date",
+        ))?;
+        may_have.met();
         Ok(())
     }
 

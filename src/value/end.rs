@@ -1,7 +1,7 @@
 //! The end of a value: the second since 1970 from which on it is absent, by the system's clock.
 //!
-//! It is one of the fields that are kept with a value, and the only one whose meaning the store knows. Pure, but for
-//! the clock.
+//! It is one of the fields that are kept with a value, and with the date the only one whose meaning the store knows.
+//! Pure, but for the clock.
 
 use std::time::SystemTime;
 

@@ -4,6 +4,7 @@
 //! Owns the metadata of a value, which is known without reading it: its length, its version and its validators. Pure:
 //! it opens no file.
 
+mod date;
 mod digest;
 mod end;
 mod error;
@@ -16,6 +17,7 @@ use std::time::{Duration, SystemTime};
 use data_encoding::HEXLOWER;
 use rustix::fs::{FileType, Stat, Timespec};
 
+pub use date::{DATE, date, date_text, dated, parse_date, with_date};
 pub use digest::{Checksum, ChecksumKind, Digest, Digests, Hasher, Wanted};
 pub use end::{DELETE_AFTER, DELETE_AT, end, end_after, kept_lines, kept_value, now, parse_end};
 pub use error::{CONTENDED, Error, TRIES};
@@ -182,6 +184,11 @@ impl Attributes {
     /// The end of the value, if its fields have one.
     pub(crate) fn end(&self) -> Option<u64> {
         end(self.fields.as_deref()?)
+    }
+
+    /// The date of the value, if its fields have one.
+    pub(crate) fn date(&self) -> Option<SystemTime> {
+        date(self.fields.as_deref()?)
     }
 }
 

@@ -5,6 +5,7 @@
 
 use super::key::{Key, Prefixes, above};
 use super::{Meta, Validators};
+use std::time::SystemTime;
 
 /// A request for a page of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -164,6 +165,8 @@ pub struct ListedValue {
     pub validators: Validators,
     /// The second since 1970 from which on it is absent, if it has an end.
     pub end: Option<u64>,
+    /// Its date, where that is kept with it.
+    pub date: Option<SystemTime>,
 }
 
 impl ListedValue {
@@ -173,7 +176,13 @@ impl ListedValue {
             len: meta.len,
             validators: meta.into(),
             end: meta.end(),
+            date: None,
         }
+    }
+
+    /// The date of the value for people: without one of its own, when it was written.
+    pub fn date(&self) -> SystemTime {
+        self.date.unwrap_or(self.validators.modified)
     }
 }
 

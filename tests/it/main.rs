@@ -4,6 +4,7 @@ mod access;
 mod architecture;
 mod archives;
 mod bounds;
+mod dates;
 mod docs;
 mod expiry;
 mod folders;

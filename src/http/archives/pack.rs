@@ -32,7 +32,6 @@ use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{NO_SUCH_FOLDER, NO_SUCH_KEY};
 use crate::http::request::{RequestContext, Service};
 use crate::http::response::{Outcome, Reply, plain};
-use crate::http::values::representation::validators;
 use crate::http::verb::Verb;
 use crate::store::{CONTENDED, Error, IN_MEMORY, Key, Page, Purpose, TRIES, ValuesBelow, second};
 
@@ -277,8 +276,8 @@ impl Packer {
         Ok(Some(keys.filter(may_read).collect()))
     }
 
-    /// Opens the value of `key`, if the client may still read it: its length, the second in which it was written, and
-    /// its bytes. `None` where there is no value.
+    /// Opens the value of `key`, if the client may still read it: its length, the second of its date, and its bytes.
+    /// `None` where there is no value.
     async fn open(&self, key: &Key<'_>) -> Result<Option<(u64, u64, Content)>, Refusal> {
         if let Some(client) = &self.principal {
             let client = client.by_now()?;
@@ -372,7 +371,7 @@ fn reserve(service: &Service, len: usize) -> Result<OwnedSemaphorePermit, Error>
     memory.try_acquire_many_owned(len).map_err(|_| NO_ROOM)
 }
 
-/// The length of the value of `key`, the second in which it was written, and its bytes; `None` where there is no value.
+/// The length of the value of `key`, the second of its date, and its bytes; `None` where there is no value.
 async fn open(service: &Service, key: &Key<'_>) -> Result<Option<(u64, u64, Content)>, Error> {
     for _ in 0..TRIES {
         let Some(mut found) = service
@@ -384,8 +383,8 @@ async fn open(service: &Service, key: &Key<'_>) -> Result<Option<(u64, u64, Cont
         };
         let len = found.len();
         if found.open_range(0..len).await? {
-            let modified = second(validators(&found).modified);
-            return Ok(Some((len, modified, Content::of(&mut found, 0..len))));
+            let date = second(found.date());
+            return Ok(Some((len, date, Content::of(&mut found, 0..len))));
         }
     }
     Err(CONTENDED)

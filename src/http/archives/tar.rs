@@ -5,6 +5,8 @@
 //! whatever a tar says of its lengths. (The readers of crates take a name of any length into memory, and stop at
 //! attributes that hold a line break: docs/experiments.md.)
 
+use std::time::SystemTime;
+
 use bytes::{Bytes, BytesMut};
 use tar::{Builder, EntryType, Header};
 
@@ -12,6 +14,7 @@ use crate::http::archives::{BAD_ARCHIVE, NO_TAR};
 use crate::http::body::request::FrameSource;
 use crate::http::head::syntax::number;
 use crate::http::refusal::Refusal;
+use crate::store::parse_date;
 
 /// The length of a block, in bytes.
 const BLOCK: usize = 512;
@@ -106,6 +109,8 @@ pub struct Member {
     pub len: u64,
     /// The kind of what is no plain file.
     pub other: Option<&'static str>,
+    /// When it was modified, if the tar says it.
+    pub date: Option<SystemTime>,
 }
 
 /// A tar as it arrives.
@@ -132,7 +137,7 @@ impl<'b, F: FrameSource> TarReader<'b, F> {
     /// the one before.
     pub async fn next(&mut self) -> Result<Option<Member>, Refusal> {
         // What records say of the member behind them.
-        let (mut name, mut len, mut sparse) = (None, None, None);
+        let (mut name, mut len, mut sparse, mut date) = (None, None, None, None);
         while let Some(header) = self.header().await? {
             let kind = header.entry_type();
             let own_len = size(&header).ok_or(MALFORMED)?;
@@ -145,6 +150,7 @@ impl<'b, F: FrameSource> TarReader<'b, F> {
                         (key, value, rest) = record(rest).ok_or(MALFORMED)?;
                         match key {
                             b"path" => name = Some(value.to_vec()),
+                            b"mtime" => date = parse_date(value),
                             b"size" => len = Some(file_len(number(value)).ok_or(MALFORMED)?),
                             _ if key.starts_with(b"GNU.sparse.") => sparse = Some(SPARSE),
                             _ => {}
@@ -166,9 +172,15 @@ impl<'b, F: FrameSource> TarReader<'b, F> {
                     let (len, other) = (len.take().unwrap_or(own_len), sparse.take());
                     let other = other.or(other_kind(kind));
                     (self.left, self.padding) = (len, padding(len));
+                    let date = date.take().or_else(|| date_of(&header));
                     let is_folder = kind.is_dir() || (other.is_none() && name.ends_with(b"/"));
                     if !is_remark(kind) && (len > 0 || !is_folder) {
-                        return Ok(Some(Member { name, len, other }));
+                        return Ok(Some(Member {
+                            name,
+                            len,
+                            other,
+                            date,
+                        }));
                     }
                 }
             }
@@ -264,15 +276,25 @@ fn record(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((&record[..equals], &record[equals + 1..], &text[len..]))
 }
 
-/// The length of the data behind a header; `None` where it is malformed. The crate `tar` takes a negative number for
-/// one of 64 bits, and refuses a field of zero bytes, which GNU tar writes for a label and all programs read as 0.
+/// The length of the data behind a header; `None` where it is malformed.
 fn size(header: &Header) -> Option<u64> {
-    let field = &header.as_old().size;
+    file_len(field(&header.as_old().size))
+}
+
+/// The date in a header. Programs that know none write 0.
+fn date_of(header: &Header) -> Option<SystemTime> {
+    let seconds = field(&header.as_old().mtime).filter(|&seconds| seconds > 0)?;
+    parse_date(seconds.to_string().as_bytes())
+}
+
+/// The number in a field of a header; `None` where it is malformed. The crate `tar` takes a negative number for one of
+/// 64 bits, and refuses a field of zero bytes, which GNU tar writes for a label and all programs read as 0.
+fn field(field: &[u8; 12]) -> Option<u64> {
     if let [0x80, digits @ ..] = field {
         // To the base 256, of 11 digits.
         let (high, low) = digits.split_at_checked(3)?;
         let low = u64::from_be_bytes(low.try_into().ok()?);
-        return file_len(high.iter().all(|&digit| digit == 0).then_some(low));
+        return high.iter().all(|&digit| digit == 0).then_some(low);
     }
     let end = |byte: &u8| matches!(byte, 0 | b' ');
     let mut digits = field.split(end).skip_while(|part| part.is_empty());
@@ -281,7 +303,7 @@ fn size(header: &Header) -> Option<u64> {
     };
     let digits = str::from_utf8(digits).ok()?;
     let is_octal = digits.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
-    file_len(u64::from_str_radix(digits, 8).ok().filter(|_| is_octal))
+    u64::from_str_radix(digits, 8).ok().filter(|_| is_octal)
 }
 
 /// The length `len`, if a file can have it.

@@ -176,6 +176,9 @@ impl Unpacking<'_> {
         let mut put = PutRequest::of(key.clone(), &request.service.config)?;
         put.preconditions = self.asked.only_new.then_some(Preconditions::NEW);
         put.len = Some(len);
+        if let Some(date) = member.date {
+            put.set_date(date);
+        }
         let received = receive_part(request, put, async || tar.data().await);
         match self.meanwhile(received).await {
             Some(Ok(Some(publishing))) => {

@@ -1,10 +1,10 @@
 //! The fields that a value is sent with: those kept with it from its PUT, and the Cache-Control of answers with values
 //! and listings.
 //!
-//! Pure. Four fields are always kept, and others where an operator names them. Kept fields are text, a line `name:
-//! value` for each, so that an operator can read and set them. The text may have been set by hand, so what is read back
-//! goes through the checks of what arrives with a PUT, and a line that fails them counts as absent. The media type is
-//! kept beside them, by rules of its own ([`media`]).
+//! Pure. Four fields are always kept, with the end and the date of a value, and others where an operator names them.
+//! Kept fields are text, a line `name: value` for each, so that an operator can read and set them. The text may have
+//! been set by hand, so what is read back goes through the checks of what arrives with a PUT, and a line that fails
+//! them counts as absent. The media type is kept beside them, by rules of its own ([`media`]).
 //!
 //! Cache-Control is `no-cache` unless the operator or the value says otherwise, and `private` for an authenticated
 //! client. Without the field a cache may guess how long a value stays fresh (RFC 9111, section 4.2.2), and then serves
@@ -15,6 +15,7 @@ pub mod media;
 pub mod names;
 
 use std::fmt::Display;
+use std::time::SystemTime;
 
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::{Flag, Kind};
@@ -28,7 +29,10 @@ use crate::access::Subject;
 use crate::http::fields::media::has_suffix;
 use crate::http::fields::names::refused;
 use crate::http::head::syntax::{append_field, has_member, is_parameter, is_token, split};
-use crate::store::{DELETE_AFTER, DELETE_AT, MAX_FIELDS, end_after, kept_value, now, parse_end};
+use crate::store::{
+    DATE, DELETE_AFTER, DELETE_AT, MAX_FIELDS, date_text, end_after, kept_value, now, parse_date,
+    parse_end,
+};
 
 /// A field that is kept.
 #[derive(Clone, Debug)]
@@ -62,6 +66,14 @@ static END: KeptField = KeptField::number(DELETE_AT);
 
 /// The seconds until the end, which is kept in their place.
 static UNTIL_END: KeptField = KeptField::number(DELETE_AFTER);
+
+/// The date of a value, which is kept beside them.
+static DATED: KeptField = KeptField {
+    name: HeaderName::from_static(DATE),
+    max: 32,
+    is_list: false,
+    is_valid: |text| parse_date(text.as_bytes()).is_some(),
+};
 
 /// The end of the names of compressed SVG.
 const SVGZ: &str = ".svgz";
@@ -122,7 +134,10 @@ impl StoredFields {
             }
         }
         fields.extend(end(headers)?);
-        let fields = Self(fields);
+        let mut fields = Self(fields);
+        if let Some(date) = date(headers)? {
+            fields.set_date(date);
+        }
         // The fields that are always kept fit together.
         if !kept.fields.is_empty() {
             let (all, each) = kept.beside;
@@ -150,7 +165,7 @@ impl StoredFields {
     pub fn decode(text: &[u8], kept: &KeptFields) -> Self {
         let kept = FIELDS
             .iter()
-            .chain([&END])
+            .chain([&END, &DATED])
             .chain(&kept.fields)
             .filter_map(|field| {
                 let value = kept_value(text, field.name.as_str())?;
@@ -158,6 +173,19 @@ impl StoredFields {
                 Some((field.name.clone(), value))
             });
         Self(kept.collect())
+    }
+
+    /// Gives the value this date.
+    pub fn set_date(&mut self, date: SystemTime) {
+        self.0.retain(|(name, _)| *name != DATED.name);
+        let text = HeaderValue::try_from(date_text(date));
+        self.0
+            .extend(text.ok().map(|date| (DATED.name.clone(), date)));
+    }
+
+    /// True where the value has a date of its own.
+    pub fn has_date(&self) -> bool {
+        self.get(&DATED.name).is_some()
     }
 
     /// True where the value is stored in a content coding.
@@ -261,6 +289,14 @@ pub fn end(headers: &HeaderMap) -> Result<Option<(HeaderName, HeaderValue)>, Ref
     let end =
         end.ok_or_else(|| field.bad("a value ends in the future, and before the year 10000"))?;
     Ok(Some((END.name.clone(), end.into())))
+}
+
+/// The date of the value of a request with these headers, as it is kept.
+pub fn date(headers: &HeaderMap) -> Result<Option<SystemTime>, Refusal> {
+    let why =
+        "a date is seconds since 1970, such as 981173106 or 981173106.5, before the year 2262";
+    let date = DATED.of(headers).map_err(|_| DATED.bad(why))?;
+    Ok(date.and_then(|date| parse_date(date.as_bytes())))
 }
 
 /// True for the coding that changes nothing (RFC 9110, section 8.4.1).
@@ -389,7 +425,8 @@ mod tests {
             content-language: de
             content-language: de-CH-1996, en
             content-language: i-klingon
-            x-delete-at: 253402300799"#
+            x-delete-at: 253402300799
+            x-oc-mtime: 981173106.25"#
             .lines()
         {
             let line = line.trim_start();

@@ -9,8 +9,8 @@ use hyper::header::HeaderName;
 const REFUSED: [(&str, &str); 4] = [
     (
         "accept-patch accept-ranges age allow cache-control content- data-server- date digest etag expires last-modified link \
-         location repr-digest retry-after server server-timing upload- vary www-authenticate x-content-type-options x-delete- \
-         x-request-id",
+         location mtime repr-digest retry-after server server-timing upload- vary www-authenticate x-content-type-options x-delete- \
+         x-oc-mtime x-request-id",
         "the server itself answers it, or keeps it in its own way",
     ),
     (

@@ -8,6 +8,7 @@
 pub mod perform;
 
 use std::fmt::Display;
+use std::time::SystemTime;
 
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::Kind;
@@ -17,8 +18,7 @@ use hyper::http::request::Parts;
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
 
-use crate::http::fields::end;
-use crate::http::fields::media;
+use crate::http::fields::{date, end, media};
 use crate::http::head::syntax::{has_bad_escape, is_token};
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::digest_fields::{REPR_DIGEST, are_announced};
@@ -98,6 +98,8 @@ pub fn check_digests(fields: &HeaderMap) -> Result<(), Refusal> {
 pub struct FormPart {
     pub disposition: Disposition,
     pub media_type: Option<Box<str>>,
+    /// The date of a file, which browsers do not send.
+    pub date: Option<SystemTime>,
 }
 
 impl FormPart {
@@ -111,6 +113,7 @@ impl FormPart {
         let media_type = headers.get(CONTENT_TYPE);
         let media_type = media_type.and_then(|value| media::check(value.as_bytes()));
         Ok(Self {
+            date: date(headers)?,
             disposition: disposition.ok_or_else(|| {
                 bad_form("a part needs a Content-Disposition of form-data with a name, in UTF-8")
             })?,

@@ -10,6 +10,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::mpsc::{Sender, TryRecvError, channel};
 use std::task::{Context, Poll, Waker};
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -139,7 +140,7 @@ impl FormUpload<'_, '_, '_> {
                 Role::File(name) => {
                     let key = self.state.key(&name)?;
                     self.file = Some(key.clone().into_owned());
-                    self.store(key, part.media_type).await?;
+                    self.store(key, part.media_type, part.date).await?;
                     self.file = None;
                 }
             }
@@ -166,6 +167,7 @@ impl FormUpload<'_, '_, '_> {
         &mut self,
         key: Key<'static>,
         media_type: Option<Box<str>>,
+        modified: Option<SystemTime>,
     ) -> Result<(), Refusal> {
         // The preconditions of each file: the head's, or else that there is no value, unless the form replaces values.
         let only_new = (!self.state.replaces()).then_some(Preconditions::NEW);
@@ -173,6 +175,9 @@ impl FormUpload<'_, '_, '_> {
         let mut put = PutRequest::of(key.clone(), &request.service.config)?;
         put.preconditions = self.preconditions.clone().or(only_new);
         put.media_type = media_type;
+        if let Some(date) = modified {
+            put.set_date(date);
+        }
         let data = async || {
             let data = form.data().await?;
             len += data.as_ref().map_or(0, Bytes::len) as u64;

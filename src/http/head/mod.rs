@@ -208,7 +208,7 @@ mod tests {
         for name in
             "cache-control content-digest content-disposition content-encoding content-language \
             content-md5 content-range content-type if-match if-modified-since if-none-match \
-            if-unmodified-since repr-digest trailer upload-complete x-delete-after x-delete-at"
+            if-unmodified-since repr-digest trailer upload-complete x-delete-after x-delete-at x-oc-mtime"
                 .split(' ')
         {
             assert!(is_stored(name), "{name}");

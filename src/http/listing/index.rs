@@ -54,7 +54,7 @@ fn line(index: &mut String, folder: &str, item: &Item<'_>) {
     let gap = TIMES.saturating_sub(name.chars().count()).max(1);
     if let Some(value) = item.value {
         // As in "Sun, 06 Nov 1994 08:49:37 GMT".
-        let time = httpdate::fmt_http_date(value.validators.modified);
+        let time = httpdate::fmt_http_date(value.date());
         let (date, clock, len) = (time[5..16].replace(' ', "-"), &time[17..22], value.len);
         let _ = write!(index, "{:gap$}{date} {clock} {len:>19}", "");
     } else {

@@ -248,6 +248,9 @@ struct JsonKey<'a> {
     size: u64,
     etag: &'a str,
     modified: String,
+    /// The date of the value, if one is kept with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    date: Option<String>,
     /// The end of the value, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     expires: Option<String>,
@@ -260,6 +263,7 @@ pub fn json(page: &Page, listing: &Listing) -> Vec<u8> {
         size: value.len,
         etag: &value.validators.etag,
         modified: humantime::format_rfc3339_nanos(value.validators.modified).to_string(),
+        date: (value.date).map(|date| humantime::format_rfc3339_nanos(date).to_string()),
         expires: value.end.map(|end| {
             let end = UNIX_EPOCH + Duration::from_secs(end);
             humantime::format_rfc3339_seconds(end).to_string()

@@ -88,7 +88,11 @@ async fn execute(
             let folder = Box::pin(folder_of(request, &key, depth, options.as_deref())).await?;
             folder.map(redirect).ok_or(NO_SUCH_KEY)
         }
-        Operation::Put(asked) => put(request, asked, body).await.map(stored),
+        Operation::Put(asked) => {
+            let has_date = asked.has_date();
+            let published = put(request, asked, body).await?;
+            Ok(stored(published, has_date))
+        }
         Operation::Other(verb) => Box::pin(perform_verb(request, verb, body)).await,
         // The service itself subscribes, where the store has a feed.
         Operation::Watch(_) => Err(NO_WATCH.into()),

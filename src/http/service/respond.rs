@@ -66,7 +66,7 @@ fn refused(refusal: &Refusal, context: &ResponseContext, config: &ServiceConfig)
 }
 
 /// Fields of responses that pages of other origins may read.
-const EXPOSED: &str = "etag, last-modified, content-encoding, content-disposition, content-range, accept-ranges, x-delete-at, repr-digest, link, retry-after, x-request-id, \
+const EXPOSED: &str = "etag, last-modified, content-encoding, content-disposition, content-range, accept-ranges, x-delete-at, x-oc-mtime, repr-digest, link, retry-after, x-request-id, \
     server-timing, location, upload-complete, upload-offset, upload-length, upload-limit";
 
 #[async_trait(?Send)]

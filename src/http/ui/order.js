@@ -10,7 +10,7 @@ const Order = (() => {
   const COLUMNS = {
     key: { order: byName, names: ["by name", "by name, from the last"], isDown: false },
     size: { order: (a, b) => a.size - b.size, names: ["by size, smallest first", "by size, largest first"], isDown: true },
-    time: { order: (a, b) => Date.parse(a.modified) - Date.parse(b.modified), names: ["by time, oldest first", "by time, newest first"], isDown: true },
+    time: { order: (a, b) => Date.parse(a.date ?? a.modified) - Date.parse(b.date ?? b.modified), names: ["by time, oldest first", "by time, newest first"], isDown: true },
   };
 
   let chosen = "key";

@@ -88,7 +88,7 @@ const Preview = (() => {
   function tell(entry) {
     current = entry;
     const may = (right) => Rights.has(right, entry.key);
-    $("preview-facts").textContent = `${Format.bytes(entry.size)}, ${Format.day.format(new Date(entry.modified))}`;
+    $("preview-facts").textContent = `${Format.bytes(entry.size)}, ${Format.day.format(new Date(entry.date ?? entry.modified))}`;
     $("preview-delete").hidden = !may("delete");
     $("preview-share").hidden = !Share.may(entry.key);
     $("preview-rename").hidden = !Rename.mayCopy(entry.key);

@@ -60,7 +60,7 @@ const Rows = (() => {
 
   function fill(row, entry) {
     row.dataset.etag = entry.etag;
-    const date = new Date(entry.modified);
+    const date = new Date(entry.date ?? entry.modified);
     const time = make("time", { datetime: date.toISOString(), title: Format.full.format(date) }, Format.ago(date));
     row.querySelector(".size").textContent = Format.size(entry.size);
     row.querySelector(".size").title = Format.bytes(entry.size);

@@ -26,7 +26,7 @@ use crate::http::refusal::common::{no_page_method, too_large};
 use crate::http::refusal::kind::Kind;
 use crate::http::service_config::{ServiceConfig, UploadLimits};
 use crate::http::values::digest_fields::{DIGEST, REPR_DIGEST, of_part};
-use crate::store::{Digests, Field, UploadId};
+use crate::store::{DATE, Digests, Field, UploadId};
 
 const UPLOAD_OFFSET: HeaderName = HeaderName::from_static("upload-offset");
 const UPLOAD_LENGTH: HeaderName = HeaderName::from_static("upload-length");
@@ -67,7 +67,7 @@ const INCONSISTENT_LENGTH: Refusal = Refusal::new(
 pub const UPLOAD_METHODS: &str = "GET, HEAD, PATCH, DELETE, OPTIONS";
 
 /// The fields of a PUT that are kept until the whole value is published.
-static KEPT: [HeaderName; 11] = [
+static KEPT: [HeaderName; 12] = [
     CONTENT_TYPE,
     CONTENT_ENCODING,
     CONTENT_LANGUAGE,
@@ -79,6 +79,7 @@ static KEPT: [HeaderName; 11] = [
     IF_UNMODIFIED_SINCE,
     DIGEST,
     REPR_DIGEST,
+    HeaderName::from_static(DATE),
 ];
 
 /// A PUT that creates an upload.

@@ -61,12 +61,15 @@ impl Verb for CreateUpload {
         };
         let Some(mut upload) = begun else {
             // A PUT like any other.
+            let has_date = put.has_date();
             let published = values::put::put(request, put, body).await?;
             let state = UploadState {
                 complete: true,
                 ..UploadState::default()
             };
-            return Ok(stored(published).with(|headers| describe(headers, &state, config)));
+            return Ok(
+                stored(published, has_date).with(|headers| describe(headers, &state, config))
+            );
         };
         if can_tell {
             let address = address(upload.announce(), creation.depth);

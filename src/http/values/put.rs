@@ -3,6 +3,8 @@
 //! The body of a refused upload is not read. A body that breaks off, or does not have the digests sent with it, is
 //! never stored.
 
+use std::time::SystemTime;
+
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use futures_util::future::{FutureExt as _, LocalBoxFuture, TryFutureExt as _};
@@ -131,6 +133,16 @@ impl PutRequest {
         }
         self.digests_follow = are_announced(headers);
         Ok(())
+    }
+
+    /// True where the value has a date of its own.
+    pub fn has_date(&self) -> bool {
+        self.fields.has_date()
+    }
+
+    /// Gives the value this date.
+    pub fn set_date(&mut self, date: SystemTime) {
+        self.fields.set_date(date);
     }
 
     /// Takes digests that the value must have.

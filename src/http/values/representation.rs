@@ -28,7 +28,7 @@ use crate::http::response::{Reply, empty, plain};
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::Selection;
 use crate::http::values::digest_fields::REPR_DIGEST;
-use crate::store::{Current, Found, GZIP, Key, Published, Validators, coded_tag};
+use crate::store::{Current, DATE, Found, GZIP, Key, Published, Validators, coded_tag};
 
 /// A stored page must not act as this origin, nor have its reader's browser ask other servers: it is of no origin, runs
 /// no script, sends no form, and loads nothing but images and styles of this one.
@@ -317,10 +317,15 @@ pub fn answered(response: ValueResponse) -> Reply {
     Reply::of_value(response)
 }
 
-/// The reply to a request that stored its value.
-pub fn stored(published: Published) -> Reply {
+/// The reply to a request that stored its value; with a date, if that `has_date`, which clients of ownCloud are told.
+pub fn stored(published: Published, has_date: bool) -> Reply {
     let reply = Reply::from(empty(StatusCode::OK));
-    reply.with(|headers| describe_stored(headers, published))
+    reply.with(|headers| {
+        describe_stored(headers, published);
+        if has_date {
+            headers.insert(DATE, HeaderValue::from_static("accepted"));
+        }
+    })
 }
 
 /// Adds the validators of a value that was stored.

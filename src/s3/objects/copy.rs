@@ -17,7 +17,7 @@ use super::value::RemoteValue;
 use crate::s3::contract::WriteCondition;
 use crate::s3::transport::call::{Call, NONCE};
 use crate::transfer::UploadHead;
-use crate::value::{Attributes, Error, Key};
+use crate::value::{Attributes, Error, Key, dated};
 
 const TOO_LONG: Error = Error::NotSupported {
     name: "no-long-copy",
@@ -28,6 +28,9 @@ const UNCONDITIONAL: Error = Error::NotSupported {
     name: "no-conditional-copy",
     what: "an S3 store keeps no condition on what a copy of more than 64 KiB replaces: allow it to overwrite",
 };
+
+/// Bytes of fields beside which a store may have no room for a date.
+const FULL: usize = 1900;
 
 impl Gateway {
     /// Copies `value` to the key `to`, under the preconditions of `head`: its entity tag there, and whether the key had
@@ -41,9 +44,14 @@ impl Gateway {
         let meta = &value.meta;
         head.len = Some(meta.len);
         head.sha256 = meta.sha256;
+        let mut fields: Box<[u8]> = meta.fields.as_slice().into();
+        // The store takes no more than a little over the fields that a client may have kept.
+        if meta.fields.len() < FULL {
+            fields = dated(&fields, meta.modified);
+        }
         head.attributes = Attributes {
             media_type: meta.media_type.as_deref().map(Into::into),
-            fields: (!meta.fields.is_empty()).then(|| meta.fields.as_slice().into()),
+            fields: Some(fields),
         };
         let is_new = self.head(to).await?.is_none();
         let etag = if is_long(head.len) {

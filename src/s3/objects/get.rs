@@ -27,8 +27,8 @@ use super::Gateway;
 use crate::s3::contract::RemoteMeta;
 use crate::s3::transport::S3Client;
 use crate::s3::transport::answer::{StoreResponse, text, unclear};
-use crate::s3::transport::call::{Call, KEPT, METADATA, NO_MEDIA_TYPE, NONCE};
-use crate::value::{DELETE_AT, Error, Key};
+use crate::s3::transport::call::{Call, KEPT, METADATA, MTIME, NO_MEDIA_TYPE, NONCE};
+use crate::value::{DATE, DELETE_AT, Error, Key};
 
 /// The coding of a body in pieces, which some stores answer as if it were the value's own.
 const FRAMING: &str = "aws-chunked";
@@ -125,11 +125,17 @@ fn fields(headers: &HeaderMap) -> Vec<u8> {
     let own = KEPT.iter().map(|name| (name.as_str(), headers.get(name)));
     let own = own.filter_map(|(name, value)| Some((name, value?)));
     // Metadata of another program is no field of the server's own.
-    let is_kept = |kept: &str| kept != DELETE_AT && KEPT.iter().all(|own| own != kept);
+    let is_kept =
+        |kept: &str| ![DELETE_AT, DATE].contains(&kept) && KEPT.iter().all(|own| own != kept);
     let metadata = headers.iter().filter(|(name, _)| *name != NONCE);
     let metadata = metadata.filter_map(|(name, value)| {
         let kept = name.as_str().strip_prefix(METADATA)?;
-        is_kept(kept).then_some((kept, value))
+        let kept = if kept == MTIME {
+            DATE
+        } else {
+            is_kept(kept).then_some(kept)?
+        };
+        Some((kept, value))
     });
     let mut lines = Vec::new();
     for (kept, value) in own.chain(metadata) {

@@ -193,6 +193,7 @@ impl StorePage {
                 len: object.size,
                 validators,
                 end: None,
+                date: None,
             };
             Some(ListedItem::Key(key, value))
         });

@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use super::body::{BodyFraming, CHECKSUM, PIECES, SendBody};
 use crate::metrics::StoreOperation;
 use crate::s3::contract::{BucketPrefix, Settings, WriteCondition};
-use crate::value::{Attributes, Error, Key, kept_lines};
+use crate::value::{Attributes, DATE, Error, Key, kept_lines};
 
 /// The payload of a request without a body: SHA-256 of nothing.
 pub const NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -42,6 +42,9 @@ pub const NONCE: &str = "x-amz-meta-data-server-write";
 
 /// The beginning of a field that the store keeps and does not know.
 pub const METADATA: &str = "x-amz-meta-";
+
+/// The metadata of the date of a value, as rclone has it.
+pub const MTIME: &str = "mtime";
 
 /// What counts in the 2 KiB of metadata beside the lines `name: value`: in all the nonce, and for each the difference
 /// of their forms. Some stores count the names with their beginning.
@@ -201,7 +204,8 @@ impl Call {
         for (name, value) in kept_lines(text) {
             let mut name = HeaderName::from_bytes(name).map_err(|_| not_a_field())?;
             if !KEPT.contains(&name) {
-                let metadata = format!("{METADATA}{name}");
+                let own = if name == DATE { MTIME } else { name.as_str() };
+                let metadata = format!("{METADATA}{own}");
                 name = HeaderName::try_from(metadata).map_err(|_| not_a_field())?;
             }
             let value = HeaderValue::from_bytes(value).map_err(|_| not_a_field())?;

@@ -190,6 +190,7 @@ impl Directory {
             )));
         }
         values.ends.others_write = true;
+        values.dates.others_write = true;
         let changes = Changes::starting_at(0);
         Self::reading(Arc::new(values), options, changes, None).map_err(failed)
     }

@@ -5,11 +5,16 @@
 //! concerns all folders fails: the directory itself cannot be read, or the server lacks descriptors or memory.
 
 use std::os::fd::OwnedFd;
+use std::time::SystemTime;
 
+use rustix::fs::Mode;
 use rustix::io::Errno;
 
-use crate::store::directory_fd::{NameKind, ValuesDir, is_no_folder, look_up, open_folder};
-use crate::value::{Error, Key, Meta};
+use crate::store::attributes;
+use crate::store::directory_fd::{
+    NameKind, OPENED, ValuesDir, is_no_folder, look_up, open_beneath, open_folder,
+};
+use crate::value::{Error, Key, ListedValue, Meta};
 
 /// Opens the folder `path`, to read it and to look up names in it.
 pub fn open(dir: &ValuesDir, path: &str) -> Result<OwnedFd, Errno> {
@@ -56,6 +61,23 @@ impl<'d> Entries<'d> {
     pub fn value(&mut self, key: &Key<'_>) -> Result<Option<Meta>, Error> {
         let found = self.meta(key)?.ok().flatten();
         Ok(found.filter(|meta| !meta.has_ended()))
+    }
+
+    /// The value of `key` as a listing shows it, as [`Self::value`] finds it.
+    pub fn listed(&mut self, key: &Key<'_>) -> Result<Option<ListedValue>, Error> {
+        let found = self.value(key)?;
+        Ok(found.map(|meta| ListedValue {
+            date: self.date(key, meta),
+            ..ListedValue::of(meta)
+        }))
+    }
+
+    /// The date of the value of `key`, which was just looked up. Reads nothing where no value has one.
+    fn date(&self, key: &Key<'_>, meta: Meta) -> Option<SystemTime> {
+        let folder = self.last.as_ref().filter(|_| self.dir.dates.is_possible());
+        let folder = folder?.1.as_ref().ok()?;
+        let file = open_beneath(folder, key.name(), OPENED, Mode::empty()).ok()?;
+        attributes::date_of(&file, meta.version).ok()?
     }
 
     /// The value of `key`, also one that has ended; or why it is left out.

@@ -107,8 +107,15 @@ impl ValueFiles {
             self.allowance
                 .take(&writer.space, &writer.dir().root, len)?;
         }
-        if end.is_some() && !writer.dir().ends.is_possible() {
-            writer.note_end()?;
+        let (ends, dates) = (&writer.dir().ends, &writer.dir().dates);
+        if end.is_some() && !ends.is_possible() {
+            writer.note_first(ends)?;
+        }
+        if !dates.is_possible() && attributes.date().is_some() {
+            // A value moves without its date, too.
+            writer
+                .note_first(dates)
+                .or_else(|why| change.source().map(drop).ok_or(why))?;
         }
         let current = base.map(|meta| meta.version);
         let version = match &mut change.kind {
