@@ -17,7 +17,7 @@ use super::mistakes::nearest;
 use crate::failpoint;
 
 /// The options that most people need: `-h` has only these.
-const COMMON: &str = "dir listen threads config read-only allow-anonymous access tls-cert tls-key durability max-body store compat \
+const COMMON: &str = "dir listen share hide threads config read-only allow-anonymous access tls-cert tls-key durability max-body store compat \
     access-log log-format";
 
 /// The prefix of variables that are options.
@@ -290,11 +290,16 @@ const IDLE: [Idle; 5] = [
         "without --durability disk",
     ),
     (
-        "max_body max_staged max_staged_per_client max_uploads_per_client upload_expiry min_free max_key_depth",
+        "max_body max_staged max_staged_per_client max_uploads_per_client upload_expiry min_free max_key_depth max_size \
+         bound evict_existing",
         |given| given.get_flag("read_only"),
         "with --read-only",
     ),
-    ("site", |given| given.get_flag("compat"), "with --compat"),
+    (
+        "site title",
+        |given| given.get_flag("compat"),
+        "with --compat",
+    ),
     (
         "interim upload_expiry",
         |given| given.contains_id("store"),

@@ -77,11 +77,12 @@ pub struct ProtocolArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     keep_field: Vec<String>,
 
-    /// Keys that are named after their values, as a table of TOML, in the file `[[content]]`: a prefix, and name =
-    /// "sha256": the last segment of such a key is the SHA-256 of its value, else PUT is answered 400; repeat for more
-    /// [default: none]
-    #[arg(long, value_name = "TABLE", value_parser = named_by_sha256)]
-    content: Vec<String>,
+    /// What the values below a prefix are, as a table of TOML, in the file `[[content]]`: prefix, and name = "sha256":
+    /// the last segment of such a key is the SHA-256 of its value, else PUT is answered 400; or kind = "bazel-ac":
+    /// entries of Bazel's action cache, which are answered while all their outputs below cas/ beside ac/ are there;
+    /// repeat for more [default: none]
+    #[arg(long, value_name = "TABLE", value_parser = content)]
+    content: Vec<Content>,
 
     /// Folder that is a site, as a table of TOML, in the file `[[site]]`: its prefix ('' is the root), index (the value
     /// that a folder is opened as, instead of its listing; default "index.html"), scripts = true (its pages run
@@ -89,6 +90,10 @@ pub struct ProtocolArgs {
     /// and .gz go to clients that take them; repeat for more [default: none]
     #[arg(long, value_name = "TABLE", value_parser = site)]
     site: Vec<Site>,
+
+    /// Name of the page for browsers [default: the realm of --access, else data-server]
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
 
     /// Host name that clients may use, in addition to localhost and loopback addresses; others are answered 421 (DNS
     /// rebinding); '*' is any; repeat for more [default: what --listen names, when that is a loopback address, else
@@ -116,8 +121,8 @@ pub struct ProtocolArgs {
 #[serde(deny_unknown_fields)]
 struct ContentTable {
     prefix: String,
-    #[serde(rename = "name")]
-    _name: NameOfValue,
+    name: Option<NameOfValue>,
+    kind: Option<KindOfValue>,
 }
 
 /// The last segment of such a key.
@@ -127,11 +132,51 @@ enum NameOfValue {
     Sha256,
 }
 
-/// The prefix of the table that `text` is.
-fn named_by_sha256(text: &str) -> Result<String, String> {
-    let ContentTable { prefix, .. } = table(text)?;
+/// Such a value.
+#[derive(Deserialize)]
+enum KindOfValue {
+    #[serde(rename = "bazel-ac")]
+    BazelAc,
+}
+
+/// A prefix, and what its values are.
+#[derive(Clone, Debug)]
+enum Content {
+    Sha256(String),
+    ActionResults(String),
+}
+
+impl Content {
+    fn sha256(&self) -> Option<&str> {
+        match self {
+            Self::Sha256(prefix) => Some(prefix),
+            Self::ActionResults(_) => None,
+        }
+    }
+
+    fn action_results(&self) -> Option<&str> {
+        match self {
+            Self::Sha256(_) => None,
+            Self::ActionResults(prefix) => Some(prefix),
+        }
+    }
+}
+
+/// The table that `text` is.
+fn content(text: &str) -> Result<Content, String> {
+    let ContentTable { prefix, name, kind } = table(text)?;
     check_prefix(&prefix)?;
-    Ok(prefix)
+    match (name, kind) {
+        (Some(NameOfValue::Sha256), None) => Ok(Content::Sha256(prefix)),
+        (None, Some(KindOfValue::BazelAc)) if prefix == "ac/" || prefix.ends_with("/ac/") => {
+            Ok(Content::ActionResults(prefix))
+        }
+        (None, Some(KindOfValue::BazelAc)) => Err(
+            "prefix: that of an action cache ends with ac/, and its outputs are in cas/ beside it"
+                .to_owned(),
+        ),
+        _ => Err("give name = \"sha256\" or kind = \"bazel-ac\", one of them".to_owned()),
+    }
 }
 
 /// A table of `--site`.
@@ -191,7 +236,11 @@ impl ProtocolArgs {
         let given = &self.cache_control;
         let cache_control = cache_control(given)
             .map_err(|why| ConfigError::value("--cache-control", format_args!("{given:?}"), why))?;
-        let sites = Sites::new(self.site);
+        // The C server had no folders.
+        let sites = if self.compat { Vec::new() } else { self.site };
+        let action_results = self.content.iter().filter_map(Content::action_results);
+        let action_results = Prefixes::new(action_results.filter(|_| !self.compat));
+        let sites = Sites::new(sites);
         let sites = sites.map_err(|prefix| {
             ConfigError::value(
                 "--site",
@@ -218,9 +267,11 @@ impl ProtocolArgs {
                 expiry,
             },
             kept_fields,
-            named_by_sha256: Prefixes::new(self.content.iter().map(String::as_str)),
-            // The C server had no folders.
-            sites: if self.compat { Sites::default() } else { sites },
+            named_by_sha256: Prefixes::new(self.content.iter().filter_map(Content::sha256)),
+            reads_by_rows: !sites.is_empty() || !action_results.is_empty(),
+            action_results,
+            sites,
+            title: self.title,
             compress: self.compress,
             cache_control,
             allowed: AllowLists { hosts, origins },

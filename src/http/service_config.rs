@@ -38,8 +38,14 @@ pub struct ServiceConfig {
     pub kept_fields: KeptFields,
     /// The keys whose last segment is the SHA-256 of the value.
     pub named_by_sha256: Prefixes,
+    /// The keys of entries that name other values, as of Bazel's action cache.
+    pub action_results: Prefixes,
     /// The sites among the values.
     pub sites: Sites,
+    /// The name of the page for browsers, if it is not the realm.
+    pub title: Option<String>,
+    /// A GET of some keys is more than that of a value: there are sites or action caches.
+    pub reads_by_rows: bool,
     /// Compresses values for clients that ask for it.
     pub compress: bool,
     /// The Cache-Control of listings, and of values that were stored without one.

@@ -203,6 +203,23 @@ impl Directory {
         }
     }
 
+    /// True if there are values of all these keys, with these lengths; each that is there is used.
+    pub async fn use_all(&self, values: Vec<(Key<'static>, u64)>) -> Result<bool, Error> {
+        let (dir, account) = (Arc::clone(&self.dir), self.account().cloned());
+        let look = move || {
+            for (key, len) in values {
+                let found = dir.meta(&key, Blocking::Allowed);
+                let found = found.map_err(Error::errno_while("look up"))?;
+                if found.is_none_or(|meta| meta.len != len || meta.has_ended()) {
+                    return Ok(false);
+                }
+                account.as_ref().inspect(|it| drop(it.read(key.as_str())));
+            }
+            Ok(true)
+        };
+        self.dir.disk.spawn(look).await
+    }
+
     /// Makes `call`, at first so that it does not wait for the device, then on a disk thread if it would have to.
     async fn ask_kernel<T: Send + 'static>(
         &self,

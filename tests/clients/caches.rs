@@ -25,15 +25,15 @@ who = ["main"]
 may = ["read", "create"]
 [[rule]]
 who = ["main"]
-prefix = "bazel/cas/"
+prefix = "bazel/"
 may = ["write"]
 [[rule]]
 who = ["main"]
-prefix = "sccache/.sccache_check"
+prefix = "sccache/."
 may = ["write"]
 END
     chmod 600 access.toml
-    data-server --dir bounded --listen $HOST --access access.toml --max-size $1 --access-log --log-level debug > out.log 2> err.log &
+    data-server --dir bounded --listen $HOST --access access.toml --content 'prefix = "bazel/ac/", kind = "bazel-ac"' --max-size $1 --access-log --log-level debug > out.log 2> err.log &
     server=$!
     until grep -qs listening out.log; do sleep 0.1; done
 }
@@ -183,6 +183,74 @@ grep -o '1 remote cache hit' build.log
 fn bazel_builds_right_under_eviction() {
     let mut client = needed!(Client::of("Bazel"));
     under_eviction(&mut client, "Bazel", "160KiB", BAZEL);
+}
+
+/// Of actions whose outputs differ each time: the outputs of one, and a file of the directory of the other, go as by
+/// eviction. The build is right, the entries are made anew, and hit again. A build without the bytes, which takes an
+/// entry for its outputs until it needs one, does not fail for one that is gone.
+const REMADE: &str = r#"
+cat > .bazelrc <<END
+startup --batch
+SETTINGS
+END
+touch WORKSPACE MODULE.bazel
+cat > rules.bzl <<'END'
+def _tree(ctx):
+    out = ctx.actions.declare_directory("tree")
+    command = "mkdir -p $1 && date +%s%N > $1/now.txt && seq 4000 > $1/seq.txt"
+    ctx.actions.run_shell(outputs = [out], command = command, arguments = [out.path])
+    return DefaultInfo(files = depset([out]))
+
+tree = rule(implementation = _tree)
+END
+cat > BUILD <<'END'
+load(":rules.bzl", "tree")
+genrule(name = "now", outs = ["now.txt"], cmd = "date +%s%N > $@")
+tree(name = "tree")
+END
+build() {
+    bazel clean > clean.log 2>&1
+    bazel build //:all > build.log 2>&1 || { cat build.log; false; }
+    cmp bazel-bin/tree/seq.txt <(seq 4000)
+    grep -oE '[0-9]+ remote cache hit' build.log || echo 'no hit'
+}
+lose() { rm bounded/bazel/cas/$(sha256sum < $1 | cut -d' ' -f1); }
+build
+#> no hit
+build
+#> 2 remote cache hit
+lose bazel-bin/now.txt
+lose bazel-bin/tree/now.txt
+build
+#> no hit
+build
+#> 2 remote cache hit
+lose bazel-bin/tree/seq.txt
+build
+#> 1 remote cache hit
+build
+#> 2 remote cache hit
+cat >> BUILD <<'END'
+genrule(name = "mid", outs = ["mid.txt"], cmd = "seq 4000 > $@")
+genrule(name = "top", srcs = ["mid.txt"], outs = ["top.txt"], cmd = "wc -l < $< > $@")
+END
+build > /dev/null
+lose bazel-bin/mid.txt
+sed -i 's/wc -l/wc -c/' BUILD
+bazel clean > clean.log 2>&1
+bazel build --remote_download_toplevel //:top > build.log 2>&1 || { cat build.log; false; }
+cat bazel-bin/top.txt
+#> 18893
+kill $server
+wait $server || true
+"#;
+
+#[test]
+fn bazel_makes_an_entry_anew_whose_outputs_are_gone() {
+    let mut client = needed!(Client::of("Bazel"));
+    client.run(BOUNDED);
+    client.run("bounded 10MiB");
+    client.run(&REMADE.replace("SETTINGS", &cache_lines("Bazel")));
 }
 
 const GRADLE: &str = r#"

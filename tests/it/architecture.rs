@@ -78,6 +78,7 @@ fn no_room_needs_one_that_needs_it() {
 /// the door. A file may go, and none may come.
 const FEATURES: &str = "
     archives: service::parse
+    bazel: service::parse
     folders: service::parse
     forms: service::parse
     share: service::parse service::parse::explained

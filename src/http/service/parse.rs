@@ -29,7 +29,7 @@ use crate::http::values::other_store;
 use crate::http::values::put::put_of;
 use crate::http::verb::{OptionsRequest, Parsed, Row, parsed};
 use crate::http::watch::request::WatchRequest;
-use crate::http::{archives, changes, folders, forms, listing, share, ui, uploads};
+use crate::http::{archives, bazel, changes, folders, forms, listing, share, ui, uploads};
 
 pub mod explained;
 
@@ -42,6 +42,7 @@ const ROWS: &[Row] = &[
     ui::perform::session,
     archives::packing,
     archives::unpacking,
+    bazel::entry,
     listing::site::site,
     ui::perform::listing,
     uploads::request::creation,
@@ -166,14 +167,17 @@ impl<'a> RequestHead<'a> {
         }
     }
 
-    /// The GET of a value; `None` where it is of a folder or of a site.
+    /// The GET of a value; `None` where it is of a folder, of a site or of an action cache.
     fn get(&self) -> Result<Option<Operation<'a>>, Refusal> {
         let (head, common, config) = (self.head, &self.common, self.config);
         if self.folder()?.is_some() {
             return Ok(None);
         }
         let key = self.key()?;
-        if !config.sites.is_empty() && config.sites.below(key.as_str()).is_some() {
+        if config.reads_by_rows
+            && (config.sites.below(key.as_str()).is_some()
+                || config.action_results.has(key.as_str()))
+        {
             return Ok(None);
         }
         let by_browser = (common.by_browser && !config.compat).then(|| depth(self.path));

@@ -113,10 +113,10 @@ impl Sums {
     fn replace(&mut self, bound: &Bound, before: &Charge, after: &Charge) {
         let had = self.total;
         self.total = had.replaced(before.total, after.total);
-        let (gone, come) = (had.minus(self.total), self.total.minus(had));
         self.credit = if self.total.beyond(bound).is_zero() {
             Total::default()
         } else {
+            let (gone, come) = (had.minus(self.total), self.total.minus(had));
             self.credit.plus(gone).minus(come.plus(come))
         };
         self.leaving = self.leaving.replaced(before.leaving, after.leaving);

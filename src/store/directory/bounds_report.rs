@@ -140,8 +140,8 @@ fn describe(account: &Account, at: usize, most: usize, is_to_foresee: bool) -> B
     if bound.removes() && (is_to_foresee || !may_remove) {
         would_go = account.would_go(at);
     }
-    let named = if bound.prefix.is_of_names() { most } else { 0 };
-    let names = account.fullest(at, named).into_iter();
+    let is_of_names = bound.prefix.is_of_names();
+    let names = account.fullest(at, if is_of_names { most } else { 0 });
     let next = next.into_sorted_vec().into_iter();
     BoundReport {
         prefix: bound.prefix.to_string(),
@@ -151,6 +151,7 @@ fn describe(account: &Account, at: usize, most: usize, is_to_foresee: bool) -> B
         bytes,
         keys,
         names: names
+            .into_iter()
             .map(|(prefix, Total { bytes, keys })| NameReport {
                 prefix: prefix.into(),
                 bytes,

@@ -138,10 +138,9 @@ impl KeeperContext {
                 looked = Some(Instant::now());
             }
             while self.evict(runtime, self.account.ended()) {}
-            let above = self.account.above();
-            let tells = is_behind && !above.is_zero();
-            if tells {
-                let Total { bytes, keys } = above;
+            let above = is_behind.then(|| self.account.above());
+            let above = above.filter(|above| !above.is_zero());
+            if let Some(Total { bytes, keys }) = above {
                 tracing::info!(
                     bytes,
                     keys,
@@ -152,7 +151,7 @@ impl KeeperContext {
             if is_behind {
                 continue;
             }
-            if tells {
+            if above.is_some() {
                 tracing::info!("what was above the bounds is evicted");
             }
             thread::park_timeout(TICK.min(note));

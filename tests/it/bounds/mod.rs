@@ -3,6 +3,7 @@
 
 use crate::support::prelude::*;
 
+mod actions;
 mod ages;
 mod arriving;
 mod counted;

@@ -39,6 +39,7 @@ fn a_number_of_values_is_a_quota_too_and_each_name_has_its_own() {
         store_all(server, "home/ann/1 home/ann/b/2 home/bob/1");
         let why = r#"the bound of "home/ann/" is full (max-keys 2): delete values first"#;
         server.put("home/ann/3", "").says(507, why);
+        assert_eq!(server.event("no room for a value").field("error"), why);
         store_all(server, "home/ann/1 home/bob/2 home/me home/cy/1");
         assert_eq!(server.put("home/bob/3", "").status, 507);
         assert_eq!(server.ask("DELETE", "home/ann/b/2").status, 200);

@@ -228,6 +228,7 @@ const IN_VAIN: &str = "
 --journal-dir /tmp/j ; - ; --journal-dir has no effect without --durability disk
 --min-free 100PiB ; - ; no more than --min-free is free, and uploads are refused: free space, or give a lower --min-free
 --read-only --max-body 5 ; - ; --max-body has no effect with --read-only
+--read-only --max-size 1MiB ; - ; --max-size has no effect with --read-only
  ; DATA_SERVER_MAXBODY ; the variable DATA_SERVER_MAXBODY is no option; did you mean DATA_SERVER_MAX_BODY?
 ";
 

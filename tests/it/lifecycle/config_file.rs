@@ -221,8 +221,8 @@ s3-region = 'x'| ; 1 ; s3-region needs --store
 pin = true|s3-virtual-host = true| ; 2 ; s3-virtual-host needs --store
 store = 's3://values'|dir = '/tmp'| ; 2 ; --dir cannot be had with --store
 content = 1| ; 1 ; content takes a table, [[content]], not this integer
-[content]|prefix = 'cas/'| ; 1 ; missing field `name`
-pin = true|[[content]]|prefix = 'cas/'| ; 2 ; missing field `name`
+[content]|name = 'sha256'| ; 1 ; missing field `prefix`
+pin = true|[[content]]|prefix = 'cas/'| ; 2 ; give name = 
 [[content]]|prefix = 'cas/'|name = 'md5'| ; 1 ; unknown variant `md5`, expected `sha256`
 [[content]]|prefix = 'cas/'|name = 'sha256'|threads = 1| ; 1 ; unknown field `threads`
 [[content]]|name = 'sha256'|prefix = '/cas/'| ; 1 ; no key begins with '/': write

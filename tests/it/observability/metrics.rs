@@ -231,9 +231,9 @@ fn a_bound_tells_its_hits_misses_evictions_and_fullest_names() {
             r#"prefix = "home/{name}/", max-size = "100KiB", full = "refuse""#,
         ],
     );
-    bounds
-        .iter()
-        .for_each(|bound| words.extend(["--bound", bound]));
+    for bound in bounds {
+        words.extend(["--bound", bound]);
+    }
     let server = Launch::new(&words).on(&DataDir::in_memory()).start();
     let block = pattern(1, 4096);
     server.store_each("a/1 a/2 a/3 b/1 free", block.clone());
