@@ -73,6 +73,7 @@ impl Guard {
         let source = client.peer.source();
         let field = match presented {
             AuthorizationFields::Nothing => None,
+            _ if !self.0.has_subjects() => None,
             AuthorizationFields::Field(field) => Some(field),
             AuthorizationFields::Several => return Err(self.wrong_credentials(source)),
         };
