@@ -114,7 +114,7 @@ impl Principal {
 
     /// The refusal of a client without this right; an anonymous one is asked to authenticate.
     pub fn deny(&self, right: Right) -> Refusal {
-        if self.subject.is_anonymous {
+        if self.subject.is_anonymous && self.access.has_subjects() {
             return unauthenticated(&self.access, AuthResult::Missing);
         }
         self.access.count(AuthResult::NotAllowed);

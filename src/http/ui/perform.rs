@@ -135,6 +135,9 @@ impl Verb for UiRequest {
         let signs_out = principal.is_some_and(|principal| principal.by == AuthMethod::Basic);
         let mut rights = PageRights::new(subject, service.config.read_only, signs_out);
         rights.prefixed = asked.is_prefixed;
+        if !service.config.authorizes {
+            rights.name = None;
+        }
         if let Some(principal) = principal {
             let policy = principal.access.policy();
             rights.title.clone_from(&policy.realm);
