@@ -202,8 +202,10 @@ fn serve(config: Config, log: &LogHandle) -> Result<u8, StartError> {
     let server = bind(config, log)?;
     runtime.block_on(async {
         let urls: Vec<_> = server.urls().collect();
+        let for_others: Vec<_> = server.urls_for_others().collect();
         // People get a summary, scripts only the address.
-        let what = if std::io::stdout().is_terminal() {
+        let is_terminal = std::io::stdout().is_terminal();
+        let what = if is_terminal {
             format!(" ({})", server.summary())
         } else {
             String::new()
@@ -212,6 +214,9 @@ fn serve(config: Config, log: &LogHandle) -> Result<u8, StartError> {
         for url in urls {
             // A closed standard output is no failure: the line is for its reader alone.
             let _ = writeln!(std::io::stdout(), "listening on {url}{what}");
+        }
+        for url in for_others.iter().filter(|_| is_terminal) {
+            let _ = writeln!(std::io::stdout(), "from other machines: {url}/");
         }
         notify("READY=1");
         let (first, shutdown) = oneshot::channel();

@@ -22,7 +22,7 @@ use crate::lifecycle::{BOUNDS, DONE, Drain, RELOAD, Requests, drain};
 use crate::metrics::LAST_RELOAD_FAILED;
 use crate::net::{self, ConnectionLimit, Dispatch, ListenAddress, Listeners, ReactorConfig, Tls};
 use crate::sandbox;
-use crate::store::{Error, Store, report_bounds_now};
+use crate::store::{self, Error, Store, report_bounds_now};
 use startup::Cpus;
 
 use startup::open_store;
@@ -61,7 +61,9 @@ impl Server {
         } else {
             Cpus::default()
         };
-        let access = config.access.clone().map(Access::read);
+        store::hide(config.hidden.clone());
+        let of_all = config.share.map(|share| Access::for_all(share.rights()));
+        let access = config.access.clone().map(Access::read).or(of_all);
         let access = access.transpose()?.map(Arc::new);
         let store = Arc::new(open_store(&config, &cpus)?);
         let ListenConfig {
@@ -76,7 +78,7 @@ impl Server {
         let admin_listeners = admin.as_ref().map(bind_admin).transpose().map_err(cannot)?;
         let tls = config.tls.clone().map(Tls::new).transpose()?.map(Arc::new);
         for at in at.iter().filter(|at| at.is_exposed()) {
-            if access.is_some() && !at.by_tls {
+            if config.access.is_some() && !at.by_tls {
                 tracing::warn!(
                     "--access: tokens and passwords sent to {at} can be read on the way; give --listen https://..."
                 );
@@ -100,6 +102,11 @@ impl Server {
     /// The URLs that it listens at, in the order of the options; ports are real, also when port 0 was asked for.
     pub fn urls(&self) -> impl Iterator<Item = String> {
         self.listeners.urls()
+    }
+
+    /// The URLs by which other machines reach it, where it listens on all addresses.
+    pub fn urls_for_others(&self) -> impl Iterator<Item = String> {
+        self.listeners.urls_for_others()
     }
 
     /// A description in a few words for a terminal: its version, where the values are, and what an acknowledged write
@@ -155,7 +162,7 @@ impl Server {
             |error| tracing::warn!(%error, "data-server reload is not heard: only SIGHUP is");
         let reloader = Reloader {
             tls: self.tls,
-            access: self.access,
+            access: self.access.filter(|access| access.has_subjects()),
             files: self.config.allowed.reread,
             requests: Requests::listen(RELOAD).map_err(unheard).ok(),
         };
@@ -181,7 +188,7 @@ impl Server {
         let mut config = self.config.service.clone();
         config.routes = routes;
         config.store_resumes = self.store.resumable().is_ok();
-        config.authorizes = self.access.is_some();
+        config.authorizes = self.config.access.is_some();
         let service = ServiceBuilder {
             store: Arc::clone(&self.store),
             config,

@@ -31,7 +31,8 @@ pub use policy::{Existing, Grant, Policy, Right, Rule, Subject};
 
 /// The policy of the moment, read anew while the server runs.
 pub struct Access {
-    path: PathBuf,
+    /// The file; none where there are no subjects, and the rights are those of everybody.
+    path: Option<PathBuf>,
     policy: watch::Sender<Arc<Policy>>,
     /// The number of replacements of the policy. A decision of an earlier policy is made anew.
     generation: AtomicU64,
@@ -44,6 +45,21 @@ impl Access {
     pub fn read(path: PathBuf) -> Result<Self, BadAccess> {
         let policy = file::read(&path)?;
         warn(&policy);
+        Self::new(Some(path), policy)
+    }
+
+    /// These rights for everybody, to all keys; where a value may not be replaced, that is a conflict.
+    pub fn for_all(rights: &[Right]) -> Result<Self, BadAccess> {
+        let rule = Rule {
+            who: vec![Rule::ANONYMOUS.to_owned()],
+            prefix: String::new(),
+            may: rights.to_vec(),
+            existing: Some(Existing::Conflict),
+        };
+        Self::new(None, Policy::new("", vec![rule]))
+    }
+
+    fn new(path: Option<PathBuf>, policy: Policy) -> Result<Self, BadAccess> {
         let no_random = |error: std::io::Error| BadAccess {
             place: "random bytes".to_owned(),
             why: error.to_string(),
@@ -55,6 +71,11 @@ impl Access {
             generation: AtomicU64::new(0),
             passwords: Arc::new(passwords),
         })
+    }
+
+    /// True where a client can prove to be a subject; else credentials mean nothing.
+    pub fn has_subjects(&self) -> bool {
+        self.path.is_some()
     }
 
     /// The policy that holds now.
@@ -70,7 +91,10 @@ impl Access {
 
     /// Reads the file again. A file that cannot be used leaves the policy as it is.
     pub fn reload(&self) -> Result<(), BadAccess> {
-        let read = file::read(&self.path);
+        let Some(path) = &self.path else {
+            return Ok(());
+        };
+        let read = file::read(path);
         self.passwords.counters.reloads[usize::from(read.is_err())].add(1);
         let policy = read?;
         warn(&policy);

@@ -17,7 +17,7 @@ use super::mistakes::nearest;
 use crate::failpoint;
 
 /// The options that most people need: `-h` has only these.
-const COMMON: &str = "dir listen threads config read-only allow-anonymous access tls-cert tls-key durability max-body store compat \
+const COMMON: &str = "dir listen share hide threads config read-only allow-anonymous access tls-cert tls-key durability max-body store compat \
     access-log log-format";
 
 /// The prefix of variables that are options.
@@ -295,7 +295,11 @@ const IDLE: [Idle; 5] = [
         |given| given.get_flag("read_only"),
         "with --read-only",
     ),
-    ("site", |given| given.get_flag("compat"), "with --compat"),
+    (
+        "site title",
+        |given| given.get_flag("compat"),
+        "with --compat",
+    ),
     (
         "interim upload_expiry",
         |given| given.contains_id("store"),

@@ -25,7 +25,7 @@ pub use self::file::ConfigError;
 use self::file::filled;
 pub use self::help::{completions, manual};
 pub use self::network::ConnectionConfig;
-pub use self::security::ListenConfig;
+pub use self::security::{ListenConfig, Sharing};
 pub use self::storage::DirectoryConfig;
 use crate::http::ServiceConfig;
 use crate::net::TlsOptions;
@@ -44,6 +44,10 @@ pub struct Config {
     pub tls: Option<TlsOptions>,
     /// The access file, if there is one.
     pub access: Option<PathBuf>,
+    /// What everybody may do, in place of an access file.
+    pub share: Option<Sharing>,
+    /// The names that are hidden.
+    pub hidden: Vec<store::NamePattern>,
     /// Number of reactors, at least 1.
     pub threads: usize,
     /// True if each reactor is pinned to one CPU.
@@ -137,9 +141,22 @@ impl Config {
         let mut service = args
             .protocol
             .service_config(logs, storage.staging(), hosts)?;
-        if is_to_serve {
-            listen.check_exposure(service.read_only || access.is_some())?;
+        let share = network.share;
+        for (option, is_given) in [
+            ("--access", access.is_some()),
+            ("--allow-anonymous", listen.allow_anonymous),
+        ] {
+            if share.is_some() && is_given {
+                let why = "each says what others may do: give one of them";
+                return Err(ConfigError(format!("--share and {option}: {why}")));
+            }
         }
+        service.read_only |= share == Some(Sharing::Read);
+        if is_to_serve {
+            let is_guarded = access.is_some() || share.is_some();
+            listen.check_exposure(service.read_only || is_guarded)?;
+        }
+        let hidden = storage.hidden(share.is_some())?;
         let values = if let Some(mut settings) = s3.settings()? {
             if settings.redirect_from.is_some() && service.kept_fields.names().next().is_some() {
                 return Err(ConfigError(
@@ -150,7 +167,7 @@ impl Config {
             }
             if !service.action_results.is_empty() {
                 return Err(ConfigError(
-                    "--content: kind = \"bazel-ac\" cannot be had with --store: each GET would ask it for all outputs"
+                    "--content cannot be had with --store: not kind = \"bazel-ac\", for which each GET would ask the store for all outputs"
                         .to_owned(),
                 ));
             }
@@ -184,6 +201,8 @@ impl Config {
             listen,
             tls,
             access,
+            share,
+            hidden,
             threads: network.threads(),
             pin: network.pin,
             connections: network.connections(&descriptors),

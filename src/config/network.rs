@@ -14,12 +14,13 @@ use rustix::process::{Resource, getrlimit};
 use super::descriptors::Descriptors;
 use super::file::{ConfigError, UNIX, filled};
 use super::mistakes::one_of;
-use super::security::ListenConfig;
+use super::security::{ListenConfig, Sharing};
 use crate::commands::{number, size};
 use crate::net::{self, Dispatch, Limits, Listen, ListenAddress};
 
-/// The default listen address.
+/// The default listen address, and that of a server whose files are shared.
 const DEFAULT: &str = "127.0.0.1:8080";
+const SHARED: &str = ":8080";
 
 /// The prefix of the number of a descriptor.
 const FD: &str = "fd:";
@@ -61,8 +62,20 @@ pub struct Network {
     #[arg(long, value_name = "PLACE")]
     admin: Option<String>,
 
-    /// Let anyone who reaches the server read, write and delete: without this, --access or --read-only the server
-    /// listens only on loopback addresses and unix sockets
+    /// Let everyone who reaches the server read, or with --share=upload also add files, which replace none; without
+    /// --listen on all addresses, and without --hide not the names that begin with a dot
+    #[arg(
+        long,
+        value_name = "WHAT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "read",
+        value_parser = one_of([("read", Sharing::Read), ("upload", Sharing::Upload)])
+    )]
+    pub share: Option<Sharing>,
+
+    /// Let anyone who reaches the server read, write and delete: without this, --share, --access or --read-only the
+    /// server listens only on loopback addresses and unix sockets
     #[arg(long)]
     allow_anonymous: bool,
 
@@ -180,7 +193,12 @@ impl Network {
             )));
         }
         if at.is_empty() {
-            at.push(place("--listen", DEFAULT)?);
+            let default = if self.share.is_some() {
+                SHARED
+            } else {
+                DEFAULT
+            };
+            at.push(place("--listen", default)?);
         }
         let passed = at.iter().find(|at| matches!(at.at, ListenAddress::Fd(_)));
         if let (Some(listen), Dispatch::ReusePort) = (passed, self.dispatch) {

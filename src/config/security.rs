@@ -10,10 +10,31 @@ use clap::{ArgAction, Args};
 
 use super::file::ConfigError;
 use super::mistakes::one_of;
+use crate::access::Right;
 use crate::net::{
     ClientAuthority, Dispatch, Listen, ListenAddress, ServerCertificates, TlsOptions,
 };
 use crate::sandbox::Allowed;
+
+/// What `--share` lets everybody do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Read.
+    Read,
+    /// Read, and store what replaces nothing.
+    Upload,
+}
+
+impl Sharing {
+    /// The rights of everybody.
+    pub fn rights(self) -> &'static [Right] {
+        const RIGHTS: [Right; 4] = [Right::Read, Right::List, Right::Watch, Right::Create];
+        match self {
+            Self::Read => &RIGHTS[..3],
+            Self::Upload => &RIGHTS,
+        }
+    }
+}
 
 /// The places where clients connect.
 #[derive(Clone, Debug)]
@@ -51,8 +72,9 @@ impl ListenConfig {
         }
         match self.at.iter().find(|listen| listen.is_exposed()) {
             Some(listen) => Err(ConfigError(format!(
-                "--listen {listen}: other machines reach it, and anyone could write and delete; give --access FILE to say who \
-                 may, or --read-only, or --allow-anonymous to let anyone"
+                "--listen {listen}: other machines reach it, and anyone could write and delete; give --share to let others \
+                 read, --share=upload to let them add files, --access FILE to say who may what, or --read-only, or \
+                 --allow-anonymous to let anyone"
             ))),
             None => Ok(()),
         }

@@ -20,7 +20,7 @@ use super::mistakes::one_of;
 use crate::commands::{number, size};
 use crate::http::{ServiceConfig, is_guessed_text};
 use crate::s3::{BucketPrefix, S3Resources, Settings};
-use crate::store::{self, Durability, StagingBounds};
+use crate::store::{self, Durability, NamePattern, StagingBounds};
 
 /// The directory of the values.
 #[derive(Clone, Debug)]
@@ -43,6 +43,11 @@ pub struct Storage {
     /// state directory of a systemd service, else /tmp/data-rs]
     #[arg(long, visible_alias = "root", value_name = "DIR")]
     dir: Option<PathBuf>,
+
+    /// Hide the names that match, and all that is below them: they are neither listed, read nor stored. * stands for
+    /// any characters and ? for one, as in `.*`; repeat for more [default: none; with --share `.*`]
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    hide: Vec<String>,
 
     /// Memory for hot small values, less where descriptors are few; 0 is no cache [default: 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -145,6 +150,17 @@ impl Storage {
             is_named: path.is_some(),
             path: absolute(path.as_deref().unwrap_or(DEFAULT_DIR.as_ref())),
         }
+    }
+
+    /// The patterns of the names that are hidden. Where files are shared, by default those that begin with a dot: what
+    /// a person does not see in a folder is not meant to be shared.
+    pub fn hidden(&self, is_shared: bool) -> Result<Vec<NamePattern>, ConfigError> {
+        let default = (self.hide.is_empty() && is_shared).then_some(".*");
+        let pattern = |text| {
+            let bad = |why| ConfigError::value("--hide", text, why);
+            NamePattern::new(text).map_err(bad)
+        };
+        filled(&self.hide).chain(default).map(pattern).collect()
     }
 
     /// The resources of an S3 store; options that only a directory has are refused.

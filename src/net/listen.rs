@@ -14,6 +14,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use if_addrs::Interface;
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
@@ -129,6 +130,29 @@ impl Listen {
     /// The URL for clients.
     pub fn url(&self) -> String {
         self.written("http://")
+    }
+
+    /// The URLs by which other machines reach a place that is on all addresses: one for each that an interface has, but
+    /// for those that no other machine can use. Asks the kernel, and no other machine.
+    pub fn urls_for_others(&self) -> Vec<String> {
+        let ListenAddress::Address(everywhere) = self.at else {
+            return Vec::new();
+        };
+        if !everywhere.ip().is_unspecified() {
+            return Vec::new();
+        }
+        let interfaces = if_addrs::get_if_addrs().unwrap_or_default();
+        let addresses = interfaces.iter().filter(|it| !it.is_loopback());
+        let addresses = addresses
+            .filter(|it| !it.is_link_local())
+            .map(Interface::ip);
+        // A place of all IPv6 addresses has those of IPv4 too.
+        let is_in = |ip: &IpAddr| everywhere.is_ipv6() || ip.is_ipv4();
+        let url = |ip| {
+            let at = ListenAddress::Address(SocketAddr::new(ip, everywhere.port()));
+            Self { at, ..*self }.url()
+        };
+        addresses.filter(is_in).map(url).collect()
     }
 
     /// The place behind what is spoken there; an address without TLS is behind `clear`.

@@ -80,6 +80,12 @@ impl Listeners {
         self.places.iter().map(|(place, _)| place.url())
     }
 
+    /// The URLs by which other machines reach the places that are on all addresses.
+    pub fn urls_for_others(&self) -> impl Iterator<Item = String> {
+        let places = self.places.iter();
+        places.flat_map(|(place, _)| place.urls_for_others())
+    }
+
     /// The sockets of all places, one share for each thread that accepts: the acceptor, or each reactor.
     fn into_shares(self) -> impl Iterator<Item = Vec<Listener>> {
         let places = self.places.into_iter();

@@ -218,7 +218,8 @@ fn open_directory(
     if !config.is_named {
         store::take_default(dir, !read_only)?;
         tracing::warn!(
-            "{} is for trying out, for /tmp is emptied at reboots: give a directory of your own, as in data-server ./values",
+            "{} is for trying out, for /tmp is emptied at reboots: give a directory of your own, as in data-server ./values; \
+             data-server . serves the folder that you are in",
             dir.display()
         );
     }

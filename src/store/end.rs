@@ -26,7 +26,7 @@ impl ValuesDir {
         blocking: Blocking,
     ) -> Result<Option<(Stat, Option<u64>)>, Errno> {
         if self.ends.is_possible()
-            && let Ok(key) = Key::new(key)
+            && let Ok(key) = Key::recorded(key)
         {
             match self.open(&key, blocking) {
                 Err(Errno::ACCESS | Errno::PERM) => {}
@@ -42,7 +42,7 @@ impl ValuesDir {
     /// The value that has ended at `path`, or at a folder above, and keeps others from the name `path`.
     pub fn ended_at(&self, path: &str) -> Option<(Key<'static>, Meta)> {
         let ended = |level: &str| {
-            let key = Key::new(level.to_owned()).ok()?;
+            let key = Key::recorded(level.to_owned()).ok()?;
             let meta = self.meta(&key, Blocking::Allowed).ok()??;
             meta.has_ended().then_some((key, meta))
         };

@@ -156,7 +156,7 @@ impl WriteContext {
         for path in folders.iter().rev() {
             let folder = match self.dir().folder(path) {
                 Err(Errno::NOTDIR) => {
-                    if let Ok(key) = Key::new(&**path)
+                    if let Ok(key) = Key::recorded(&**path)
                         && let Some(file) = self.dir().open(&key, Blocking::Allowed)?
                     {
                         self.sync(&file.fd)?;

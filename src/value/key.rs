@@ -1,11 +1,12 @@
 //! A key: the name of one value, and the path of its file. And sets of keys, by their prefixes.
 //!
 //! Owns the rule of what a key may be, and how it is made of segments. A [`Key`] is valid once built, so nothing behind
-//! it checks again. It decodes nothing: percent-encoding belongs to HTTP.
+//! it checks again. It decodes nothing: percent-encoding belongs to HTTP. Owns the names that `--hide` hides from this
+//! process, too: such a name is that of no key, so that whatever walks, lists, counts or stores keys leaves it alone.
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Serialize, Serializer};
 
@@ -60,6 +61,71 @@ pub enum BadKey {
         "names that begin with '{RESERVED}' or with '{PAGES}', and what lies below a folder '{RESERVED}', are the server's own"
     )]
     Reserved,
+    /// Has a segment that is hidden.
+    #[error(
+        "a segment of it is hidden here, by --hide or --share, so it is neither read nor stored"
+    )]
+    Hidden,
+}
+
+/// A pattern of segments: `*` stands for any characters, `?` for one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamePattern(Box<str>);
+
+/// The patterns of the segments that are hidden from this process, set once at its start.
+static HIDDEN: OnceLock<Box<[NamePattern]>> = OnceLock::new();
+
+impl NamePattern {
+    /// The pattern `text`.
+    pub fn new(text: &str) -> Result<Self, &'static str> {
+        match text {
+            "" => Err("a pattern has one character or more"),
+            _ if text.contains('/') => {
+                Err("a pattern is of one segment of a key, so it has no '/'")
+            }
+            _ => Ok(Self(text.into())),
+        }
+    }
+
+    fn matches(&self, segment: &str) -> bool {
+        let (mut rest, mut pattern) = (segment.chars(), self.0.chars());
+        // The last star, with what it has not taken yet: it takes one character more where the rest does not match.
+        let mut star: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;
+        loop {
+            let (now, before) = (pattern.next(), rest.clone());
+            match (now, rest.next()) {
+                (Some('*'), _) => {
+                    rest = before;
+                    star = Some((pattern.clone(), rest.clone()));
+                    continue;
+                }
+                (Some('?'), Some(_)) => continue,
+                (Some(wanted), Some(found)) if wanted == found => continue,
+                (None, None) => return true,
+                _ => {}
+            }
+            let Some((after, taken)) = &mut star else {
+                return false;
+            };
+            if taken.next().is_none() {
+                return false;
+            }
+            (pattern, rest) = (after.clone(), taken.clone());
+        }
+    }
+}
+
+/// Hides the keys with a segment that matches one of `patterns` from this process. The first call counts: it comes
+/// before any key.
+pub fn hide(patterns: Vec<NamePattern>) {
+    if !patterns.is_empty() {
+        let _ = HIDDEN.set(patterns.into());
+    }
+}
+
+fn is_hidden(name: &str, by: &[NamePattern]) -> bool {
+    let mut segments = name.split('/');
+    segments.any(|segment| by.iter().any(|pattern| pattern.matches(segment)))
 }
 
 impl<'a> Key<'a> {
@@ -67,6 +133,13 @@ impl<'a> Key<'a> {
     pub fn new(name: impl Into<Cow<'a, str>>) -> Result<Self, BadKey> {
         let name = name.into();
         check(&name)?;
+        Ok(Self(name))
+    }
+
+    /// As [`Key::new`], of a name that the server has recorded: it may have been hidden since.
+    pub fn recorded(name: impl Into<Cow<'a, str>>) -> Result<Self, BadKey> {
+        let name = name.into();
+        check_form(&name)?;
         Ok(Self(name))
     }
 
@@ -122,13 +195,22 @@ pub fn above(path: &str) -> &str {
 }
 
 fn check(name: &str) -> Result<(), BadKey> {
+    check_form(name)?;
+    match HIDDEN.get() {
+        Some(hidden) if is_hidden(name, hidden) => Err(BadKey::Hidden),
+        _ => Ok(()),
+    }
+}
+
+fn check_form(name: &str) -> Result<(), BadKey> {
     if name.is_empty() {
         return Err(BadKey::Empty);
     }
     if name.len() > MAX_LEN {
         return Err(BadKey::TooLong);
     }
-    if name.starts_with(RESERVED) || name.starts_with(PAGES) {
+    let may_be_reserved = matches!(name.as_bytes()[0], b'.' | b'-');
+    if may_be_reserved && (name.starts_with(RESERVED) || name.starts_with(PAGES)) {
         return Err(BadKey::Reserved);
     }
     let mut is_reserved = false;
@@ -162,7 +244,7 @@ pub fn check_prefix(prefix: &str) -> Result<(), String> {
         let prefix = prefix.trim_start_matches('/');
         return Err(format!("no key begins with '/': write {prefix:?}"));
     }
-    match Key::new(format!("{prefix}x")) {
+    match Key::recorded(format!("{prefix}x")) {
         Ok(_) => Ok(()),
         Err(why) => Err(format!("no key begins with this prefix: {why}")),
     }
@@ -309,5 +391,35 @@ mod tests {
             let kept: Vec<_> = set.below("").collect();
             prop_assert!(kept.windows(2).all(|pair| pair[0] < pair[1] && !pair[1].starts_with(pair[0])));
         }
+    }
+
+    #[test]
+    fn a_pattern_is_of_whole_segments() {
+        let hides = |pattern: &str, name: &str| {
+            let pattern = NamePattern::new(pattern).unwrap();
+            is_hidden(name, &[pattern])
+        };
+        for (pattern, hidden, shown) in [
+            (".*", ".env|.git/config|a/.ssh/id|.", "a.env|a/b.|a"),
+            ("*~", "a~|b/~|~/x", "a~b|~a"),
+            ("*.b*k", "a.bk|.bak|x.b.b.bk|d/a.b/k.bk", "bak|a.bkx|a.b"),
+            ("?.tmp", "a.tmp|\u{e9}.tmp/x", "ab.tmp|.tmp"),
+            ("a*b*c", "abc|axbbxc|abcbc", "ab|acb|abcd"),
+            ("Thumbs.db", "Thumbs.db|a/Thumbs.db", "thumbs.db|Thumbs.db2"),
+            ("**", "a|b/c", ""),
+        ] {
+            assert!(
+                hidden.split('|').all(|name| hides(pattern, name)),
+                "{pattern}"
+            );
+            let shown = shown.split('|').filter(|name| !name.is_empty());
+            assert!(
+                shown.into_iter().all(|name| !hides(pattern, name)),
+                "{pattern}"
+            );
+        }
+        // Many stars take no exponential time.
+        assert!(!hides(&"*a".repeat(60), &("a".repeat(254) + "b")));
+        assert!(NamePattern::new("").is_err() && NamePattern::new("a/b").is_err());
     }
 }

@@ -22,8 +22,8 @@ pub use digest::{Checksum, ChecksumKind, Digest, Digests, Hasher, Wanted};
 pub use end::{DELETE_AFTER, DELETE_AT, end, end_after, kept_lines, kept_value, now, parse_end};
 pub use error::{CONTENDED, Error, TRIES};
 pub use key::{
-    BadKey, Key, MAX_LEN, MAX_SEGMENT, Prefixes, RESERVED, UNKNOWN_TYPE, check_prefix,
-    folder_and_above, guessed_type, may_have_keys,
+    BadKey, Key, MAX_LEN, MAX_SEGMENT, NamePattern, Prefixes, RESERVED, UNKNOWN_TYPE, check_prefix,
+    folder_and_above, guessed_type, hide, may_have_keys,
 };
 pub use page::{ListedValue, Listing, Page};
 pub use preconditions::{Current, MAX_LIST, Preconditions, Tags, Verdict, WriteCondition, second};

@@ -73,6 +73,7 @@ impl Guard {
         let source = client.peer.source();
         let field = match presented {
             AuthorizationFields::Nothing => None,
+            _ if !self.0.has_subjects() => None,
             AuthorizationFields::Field(field) => Some(field),
             AuthorizationFields::Several => return Err(self.wrong_credentials(source)),
         };
@@ -123,9 +124,13 @@ impl Guard {
             return Err(self.wrong_credentials(presented.source));
         };
         match by {
-            AuthMethod::Nothing | AuthMethod::Link { .. } => {}
+            AuthMethod::Nothing | AuthMethod::Link { .. } | AuthMethod::FolderLink => {}
             AuthMethod::Bearer => self.0.count(AuthResult::Token),
-            AuthMethod::Basic => self.0.count(AuthResult::Password),
+            // Clients that know Basic alone send a token so.
+            AuthMethod::Basic => self.0.count(match evidence {
+                Evidence::Token(_) => AuthResult::Token,
+                _ => AuthResult::Password,
+            }),
             AuthMethod::Certificate => self.0.count(AuthResult::Certificate),
         }
         let principal = self.principal(Arc::clone(subject), by, evidence);
@@ -133,7 +138,7 @@ impl Guard {
         Ok(principal)
     }
 
-    /// Authenticates a client by a signed link to `key`.
+    /// Authenticates a client by a signed link to `key`, or to the folder of this name.
     pub fn authenticate_link(
         &self,
         link: Result<SignedLink, Refusal>,
@@ -153,7 +158,11 @@ impl Guard {
             if second(now) >= link.expires {
                 return Err(EXPIRED);
             }
-            let by = AuthMethod::Link { max: link.max };
+            let by = if terms.is_of_folder() {
+                AuthMethod::FolderLink
+            } else {
+                AuthMethod::Link { max: link.max }
+            };
             Ok(self.principal(Arc::new(subject), by, Evidence::Nothing))
         });
         self.0.count(match followed {

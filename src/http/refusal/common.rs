@@ -7,6 +7,7 @@ use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::{Flag, Kind};
 use crate::store::BadKey;
 
+const HIDDEN: &Kind = &Kind::new(StatusCode::NOT_FOUND, "hidden");
 pub const BAD_KEY: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-key");
 const KEY_TOO_LONG: &Kind = &Kind::new(StatusCode::URI_TOO_LONG, "key-too-long");
 pub const TOO_LARGE: &Kind = &Kind::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large");
@@ -91,6 +92,8 @@ impl Refusal {
 impl From<BadKey> for Refusal {
     fn from(why: BadKey) -> Self {
         let kind = match why {
+            // By the name alone, whatever has it: nobody learns what is there.
+            BadKey::Hidden => HIDDEN,
             BadKey::TooLong | BadKey::SegmentTooLong => KEY_TOO_LONG,
             _ => BAD_KEY,
         };

@@ -352,7 +352,7 @@ fn record(bytes: &mut Bytes, sequence: u64, time: i64) -> FrameResult<Record> {
 
 fn key(bytes: &mut Bytes) -> FrameResult<Key<'static>> {
     let key = optional(bytes)?.unwrap_or_default();
-    Ok(Key::new(String::from_utf8(key.into())?)?)
+    Ok(Key::recorded(String::from_utf8(key.into())?)?)
 }
 
 fn version(bytes: &mut Bytes) -> FrameResult<Option<Version>> {

@@ -197,7 +197,9 @@ fn left(
     quota: &Arc<StagingQuota>,
 ) -> Result<Option<Arc<UploadEntry>>, Error> {
     let record = Record::find(uploads, id)?;
-    let key = record.as_ref().map(|record| Key::new(record.key.clone()));
+    let key = record
+        .as_ref()
+        .map(|record| Key::recorded(record.key.clone()));
     let (Some(record), Some(Ok(key))) = (record, key) else {
         tracing::warn!("removed an upload without a record that can be understood");
         return Ok(None);

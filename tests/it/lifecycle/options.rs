@@ -61,7 +61,7 @@ fn in_own_tmp(prepare: &str, args: &[&str]) -> Option<Launch> {
     Some(launch.through(&["unshare", "-m", "sh", "-c", &script, "sh"]))
 }
 
-const DEFAULT: &str = "/tmp/data-rs is for trying out, for /tmp is emptied at reboots: give a directory of your own, as in data-server ./values";
+const DEFAULT: &str = "/tmp/data-rs is for trying out, for /tmp is emptied at reboots: give a directory of your own, as in data-server ./values; data-server . serves the folder that you are in";
 
 #[test]
 fn a_foreign_or_linked_default_directory_is_refused_unless_it_is_named() {

@@ -4,6 +4,7 @@ mod attacks;
 pub(crate) mod browsers;
 mod explained;
 mod exposure;
+mod hidden_names;
 mod planted_files;
 mod planted_folders;
 mod sandbox;
