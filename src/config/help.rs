@@ -295,7 +295,11 @@ const IDLE: [Idle; 5] = [
         |given| given.get_flag("read_only"),
         "with --read-only",
     ),
-    ("site", |given| given.get_flag("compat"), "with --compat"),
+    (
+        "site title",
+        |given| given.get_flag("compat"),
+        "with --compat",
+    ),
     (
         "interim upload_expiry",
         |given| given.contains_id("store"),

@@ -92,6 +92,10 @@ pub struct ProtocolArgs {
     #[arg(long, value_name = "TABLE", value_parser = site)]
     site: Vec<Site>,
 
+    /// Name of the page for browsers [default: the realm of --access, else data-server]
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+
     /// Host name that clients may use, in addition to localhost and loopback addresses; others are answered 421 (DNS
     /// rebinding); '*' is any; repeat for more [default: what --listen names, when that is a loopback address, else
     /// any]
@@ -288,6 +292,7 @@ impl ProtocolArgs {
             reads_by_rows: !sites.is_empty() || !action_results.is_empty(),
             action_results,
             sites,
+            title: self.title,
             compress: self.compress,
             cache_control,
             allowed: AllowLists { hosts, origins },

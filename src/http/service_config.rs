@@ -42,6 +42,8 @@ pub struct ServiceConfig {
     pub action_results: Prefixes,
     /// The sites among the values.
     pub sites: Sites,
+    /// The name of the page for browsers, if it is not the realm.
+    pub title: Option<String>,
     /// A GET of some keys is more than that of a value: there are sites or action caches.
     pub reads_by_rows: bool,
     /// Compresses values for clients that ask for it.

@@ -61,10 +61,9 @@ pub fn bounds(bounds: &[(String, &Bound, Total)]) -> String {
 }
 
 /// The headers of a response with the page of this entity tag, and of one that says that the client has it.
-pub fn headers(etag: &str) -> [(HeaderName, HeaderValue); 7] {
+pub fn headers(etag: &str) -> [(HeaderName, HeaderValue); 6] {
     let text = |text: &str| HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""));
     let fixed = HeaderValue::from_static;
-    let opener_policy = HeaderName::from_static("cross-origin-opener-policy");
     [
         (CONTENT_TYPE, fixed("text/html; charset=utf-8")),
         (CONTENT_SECURITY_POLICY, text(&FRAME.policy)),
@@ -73,7 +72,6 @@ pub fn headers(etag: &str) -> [(HeaderName, HeaderValue); 7] {
         (VARY, fixed("accept, accept-encoding")),
         // Not `no-referrer`: a browser would send the Origin `null` with the form.
         (REFERRER_POLICY, fixed("same-origin")),
-        (opener_policy, fixed("same-origin")),
     ]
 }
 
@@ -99,7 +97,8 @@ fn slots(
     let rights_json = serde_json::to_string(rights).unwrap_or_default();
     let hidden = |is_hidden| if is_hidden { " hidden" } else { "" }.to_owned();
     [
-        ("title", title(folder)),
+        ("title", title(folder, &rights.title)),
+        ("name", Text(&rights.title).to_string()),
         ("crumbs", crumbs(folder)),
         ("rows", rows(folder, listing)),
         ("next", next.unwrap_or_default()),
@@ -113,10 +112,11 @@ fn slots(
     ]
 }
 
-fn title(folder: &str) -> String {
+fn title(folder: &str, name: &str) -> String {
+    let name = Text(name);
     match folder {
-        "" => "data-server".to_owned(),
-        _ => format!("{} \u{2013} data-server", Text(folder)),
+        "" => name.to_string(),
+        _ => format!("{} \u{2013} {name}", Text(folder)),
     }
 }
 

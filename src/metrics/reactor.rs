@@ -126,9 +126,9 @@ impl ReactorCounters {
 named! {
     /// The result of an authentication.
     AuthResult by "result":
-    /// A token was right.
+    /// A token was right, also in the place of a password.
     Token = "token",
-    /// A password was right, or a token in its place.
+    /// A password was right.
     Password = "password",
     /// A certificate was right.
     Certificate = "certificate",

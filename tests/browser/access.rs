@@ -91,7 +91,7 @@ fn a_screen_reader_is_told_what_everything_is() {
         page.click("#ask-no");
         page.click("#rows .key");
         page.says("#preview-body", "the value of a");
-        let look = "button ; Close\nregion ; Text of the file\nbutton ; Delete\nlink ; Download";
+        let look = "button ; Close\nregion ; Text of the file\nlink ; Download\nbutton ; Delete";
         assert_heard(page, &format!("dialog ; a\n{look}"));
         page.click("#preview-rename");
         let rename = "textbox ; Name\ncombobox ; Folder; empty is the top\nbutton ; Cancel\nbutton ; Make a copy\nbutton ; Rename";

@@ -204,7 +204,11 @@ fn a_new_folder_is_made_and_is_shown_while_it_is_empty() {
             ("one", "It was not made: "),
             ("b", "It was not made: a folder has this name"),
             ("none/new", "make it first"),
-            ("..", "bad key"),
+            ("..", "no file or folder has the name"),
+            (
+                &"x".repeat(256),
+                "this name cannot be: a name has at most 255 bytes",
+            ),
         ] {
             page.eval_with("$('#naming-name').value = arguments[0]", vec![json!(name)]);
             page.click("#naming-yes");

@@ -66,6 +66,7 @@ fn a_value_is_deleted_after_a_question_and_only_the_version_shown() {
         page.click("button[aria-label='Delete gone']");
         page.click("#ask-yes");
         page.shows(&["kept"]);
+        page.says("#notes", "gone is deleted");
         server.dir.assert_holds(&["kept"]);
 
         page.click("button[aria-label='Delete kept']");

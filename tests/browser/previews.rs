@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use fantoccini::key::Key;
+
 use crate::browser::{Browser, browse_keys, browse_served};
 use crate::support::prelude::*;
 
@@ -137,6 +139,36 @@ fn a_pdf_is_shown_and_cannot_act() {
         }
         assert_eq!(page.title(), "data-server");
         server.dir.assert_holds(&papers);
+        assert_eq!(page.complaints(), [""; 0]);
+    });
+}
+
+#[test]
+fn a_view_has_the_window_and_a_step_moves_nothing() {
+    let picture = "<svg xmlns='http://www.w3.org/2000/svg' width='4000' height='3000'><rect width='4000' height='3000' fill='teal'/></svg>";
+    let small = "<svg xmlns='http://www.w3.org/2000/svg' width='7' height='5'/>";
+    let values = [("a.svg", picture), ("b.txt", "x"), ("c.svg", small)];
+    browse_keys(&values, |page, _| {
+        look(page, "a.svg");
+        page.holds("$('#preview-body img')?.naturalWidth === 4000");
+        page.picture("preview-large.png");
+        let part = "$('#preview-body img').offsetHeight / window.innerHeight";
+        let part = page.eval(part).as_f64().expect("a number");
+        assert!(part > 0.65, "{part}");
+        assert!(page.is("$('#preview').scrollHeight <= $('#preview').clientHeight"));
+        let place = || {
+            page.eval("JSON.stringify([$('#preview'), $('#preview-next')].map((it) => it.getBoundingClientRect()))")
+        };
+        let first = place();
+        page.click("#preview-next");
+        page.says("#preview-body pre", "x");
+        assert_eq!(place(), first);
+        // A small picture is not blown up.
+        page.press(Key::Right);
+        page.holds("$('#preview-body img')?.offsetWidth === 7");
+        // What cannot be undone stands last.
+        let last = "$$('#preview-buttons > :not([hidden])').at(-1).id";
+        assert_eq!(page.eval(last), "preview-delete");
         assert_eq!(page.complaints(), [""; 0]);
     });
 }

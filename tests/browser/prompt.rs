@@ -93,9 +93,9 @@ fn what_may_not_be_done_is_not_offered() {
             let text = if folder == "box/" { "No preview" } else { "x" };
             page.says("#preview-body", text);
             let in_preview: &[&str] = match folder {
-                "all/" => &["Delete", "Rename or copy", "Edit", "Download"],
+                "all/" => &["Download", "Edit", "Rename or copy", "Delete"],
                 "box/" => &[],
-                _ => &["Rename or copy", "Download"],
+                _ => &["Download", "Rename or copy"],
             };
             assert_offered(page, &[offered, &[in_preview]].concat());
             page.click("#preview-close");

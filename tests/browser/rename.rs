@@ -97,7 +97,7 @@ fn nothing_is_overwritten_and_what_cannot_be_renamed_stays() {
             " ; b ; There is a file with this name already. Nothing was changed.
             c ; d ; There is a file with this name already. Nothing was changed.
              ; a ; This is its name already.
-            x/.. ; y ; bad key
+            x/.. ; y ; no file or folder has the name
              ; a/below ; It was not renamed:
              ; c ; It was not renamed:",
         ) {

@@ -239,7 +239,10 @@ fn a_refusal_is_shown_in_the_words_of_the_server() {
         let name = "x".repeat(200) + &"é".repeat(20); // of 255 bytes for a file, and more for a key with its extension
         let add = "$('#uploads-clear').click() ?? (() => { const data = new DataTransfer(); data.items.add(new File(['x'], arguments[0])); \
                    document.body.dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true })); })()";
-        for (name, expected) in [("..", "bad key"), (&name.repeat(2), "not uploaded")] {
+        for (name, expected) in [
+            ("..", "no file or folder has the name"),
+            (&name.repeat(2), "a name has at most 255 bytes"),
+        ] {
             page.eval_with(add, vec![json!(name)]);
             page.says("#uploads .failed .fate", expected);
         }

@@ -29,7 +29,7 @@ prefix = "bazel/"
 may = ["write"]
 [[rule]]
 who = ["main"]
-prefix = "sccache/.sccache_check"
+prefix = "sccache/."
 may = ["write"]
 END
     chmod 600 access.toml

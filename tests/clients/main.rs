@@ -39,6 +39,7 @@ fsspec ; python3 -c 'import fsspec', python3 -c 'import aiohttp', curl
 GDAL ; /usr/bin/python3 -c 'from osgeo import gdal', curl
 git ; git, curl
 Go ; go
+Go build cache ; go, python3
 Go modules ; go, zip, curl
 Gradle ; gradle, javac
 httpx ; python3 -c 'import httpx'

@@ -80,6 +80,7 @@ sections! {
     };
     // Modules are read-only by default, and the home could not be removed.
     the_lines_for_go_modules_run: Client::of("Go modules"), { before: "export GOFLAGS=-modcacherw" };
+    the_lines_for_go_build_cache_run: Client::of("Go build cache"), {};
     the_lines_for_gradle_run: Client::of("Gradle"), { home: &[GRADLE_SETTINGS], before: GRADLE_HOME };
     // A store of its own, in place of /nix.
     the_lines_for_nix_run: Client::of("Nix"), {

@@ -126,7 +126,11 @@ impl Guard {
         match by {
             AuthMethod::Nothing | AuthMethod::Link { .. } => {}
             AuthMethod::Bearer => self.0.count(AuthResult::Token),
-            AuthMethod::Basic => self.0.count(AuthResult::Password),
+            // Clients that know Basic alone send a token so.
+            AuthMethod::Basic => self.0.count(match evidence {
+                Evidence::Token(_) => AuthResult::Token,
+                _ => AuthResult::Password,
+            }),
             AuthMethod::Certificate => self.0.count(AuthResult::Certificate),
         }
         let principal = self.principal(Arc::clone(subject), by, evidence);

@@ -139,6 +139,12 @@ impl<'a> CommonHeaders<'a> {
         NotAllowlisted::origin(self.origin)
     }
 
+    /// True where browsers trust the origin that the client asks for: by https, or on this machine (Secure Contexts,
+    /// section 3.1).
+    pub fn is_trustworthy(&self, headers: &HeaderMap, client: &Client) -> bool {
+        client.by_https(headers) || Hosts::default().has(self.host)
+    }
+
     /// Refuses a head that is invalid, or for another server.
     pub fn check(&self, head: &Parts, client: Client, hosts: &Hosts) -> Result<(), Refusal> {
         // The framing guard has counted the lines of HTTP/1.

@@ -83,7 +83,8 @@
 
   function title() {
     const what = isActivity() ? "Activity" : shown(Keys.place().folder);
-    document.title = what ? `${what} – data-server` : "data-server";
+    const name = $("page-name").textContent;
+    document.title = what ? `${what} – ${name}` : name;
   }
   window.addEventListener("hashchange", view);
 

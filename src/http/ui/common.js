@@ -38,7 +38,7 @@ function shown(key) {
 /** The address of a key. `.` and `..` are no segments of keys: an address that has them means another. */
 function path(key) {
   const segments = key.split("/");
-  if (segments.some((segment) => segment === "." || segment === "..")) throw new Error("bad key: no segment of a key is . or ..");
+  if (segments.some((segment) => segment === "." || segment === "..")) throw new Error("no file or folder has the name . or ..");
   return root + segments.map(encodeURIComponent).join("/");
 }
 
@@ -168,10 +168,17 @@ function askNow({ title, text, facts = [], yes, other = "", no = "Cancel", all =
   });
 }
 
+/** What the server says, in the words of this page: to programs it speaks of values and keys. What it quotes stays. */
+function inWords(text) {
+  const words = [[/^bad key: /, "this name cannot be: "], [/segments? of (a )?key/g, "name"], [/\b(no|what is no) value/g, "$1 file"], [/\bvalue/g, "file"], [/\bkey/g, "name"], [/\bsegment/g, "name"]];
+  const say = (part) => words.reduce((said, [from, to]) => said.replace(from, to), part);
+  return text.split(/("(?:[^"\\]|\\.)*")/).map((part, at) => (at % 2 === 0 ? say(part) : part)).join("");
+}
+
 /** Why a request failed, in one line: what the server said, or that it cannot be reached. */
 class Refused extends Error {
   constructor(status, text) {
-    super(text.trim().slice(0, 500) || `the server answered ${status}`);
+    super(inWords(text.trim().slice(0, 500)) || `the server answered ${status}`);
     this.status = status;
     this.body = text;
   }

@@ -138,7 +138,6 @@ const Edit = (() => {
     $("edit-take").hidden = text === null;
     $("edit-their-text").textContent = text ?? "";
     $("edit-save").textContent = text === null ? "Save" : "Save mine";
-    $("preview").classList.toggle("wide", text !== null);
   }
 
   function take() {

@@ -123,13 +123,13 @@ const Folders = (() => {
     const report = reportOf(text);
     if (status === 404) return { text: `${name} is gone already` };
     if (status === 200 && report) return { text: `${name} is deleted, with ${plural(report.removed, "file")}` };
-    if (!report) return { text: `${name} was not deleted, or not all of it: ${text.trim().slice(0, 500) || "the connection broke off"}`, isBad: true };
+    if (!report) return { text: `${name} was not deleted, or not all of it: ${inWords(text.trim().slice(0, 500)) || "the connection broke off"}`, isBad: true };
     return { text: `${name} is still there. ${plural(report.removed, "file")} deleted, ${stayed(report)}`, isBad: true };
   }
 
   function stayed(report) {
     const more = report.stayed - NAMED;
-    const some = report.why.slice(0, NAMED).map((it) => `${shown(it.name)} (${it.reason})`);
+    const some = report.why.slice(0, NAMED).map((it) => `${shown(it.name)} (${inWords(it.reason)})`);
     return `${report.stayed} stayed: ${some.join(", ")}${more > 0 ? ` and ${plural(more, "other")}` : ""}`;
   }
 

@@ -64,7 +64,7 @@ pub struct PageFrame {
 }
 
 /// The slots of a page: the name of each in the frame, and its markup.
-pub type Slots = [(&'static str, String); 11];
+pub type Slots = [(&'static str, String); 12];
 
 /// A page, and its entity tag.
 #[derive(Debug)]
@@ -212,6 +212,9 @@ pub struct PageRights {
     /// The server knows the path that a proxy has in front of it, and takes it from a Destination.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub prefixed: bool,
+    /// The name of the page.
+    #[serde(skip)]
+    pub title: Box<str>,
     /// The client authenticated by a password, which its browser can forget.
     #[serde(skip)]
     pub signs_out: bool,
@@ -245,6 +248,7 @@ impl PageRights {
             lasts: None,
             list,
             name: subject.map(name),
+            title: "data-server".into(),
             prefixed: false,
             signs_out,
         }
@@ -303,7 +307,7 @@ mod tests {
             FRAME.fill(&slots).etag
         };
         let mut tags = vec![tag(&|_| {})];
-        for at in 0..10 {
+        for at in 0..12 {
             tags.push(tag(&|slots| slots[at].1.push('x')));
         }
         // Text that one slot passes to the next.
@@ -311,7 +315,7 @@ mod tests {
         assert_eq!(tags[0], FRAME.fill(&slots()).etag);
         tags.sort();
         tags.dedup();
-        assert_eq!(tags.len(), 12);
+        assert_eq!(tags.len(), 14);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 use hyper::StatusCode;
-use hyper::header::{CONTENT_ENCODING, HeaderValue, LINK};
+use hyper::header::{CONTENT_ENCODING, HeaderName, HeaderValue, LINK};
 
 use crate::access::Right;
 use crate::http::auth::credentials::{AuthMethod, Principal};
@@ -42,6 +42,8 @@ pub struct UiRequest {
     pub preconditions: Option<Preconditions>,
     /// The client takes it compressed.
     pub takes_gzip: bool,
+    /// Browsers trust the origin.
+    pub is_trustworthy: bool,
     /// A trusted proxy says which path it has in front of the server.
     pub is_prefixed: bool,
 }
@@ -77,6 +79,7 @@ pub fn listing(asked: &RequestHead<'_>) -> Parsed {
             target,
             preconditions: preconditions(&head.headers),
             takes_gzip: takes_gzip(&head.headers),
+            is_trustworthy: asked.common.is_trustworthy(&head.headers, &asked.client),
             is_prefixed: asked.client.forwarded_prefix(&head.headers).is_some(),
         })
     } else {
@@ -137,9 +140,13 @@ impl Verb for UiRequest {
         }
         if let Some(principal) = principal {
             let policy = principal.access.policy();
+            rights.title.clone_from(&policy.realm);
             if let Some((keys, lasts)) = policy.shared(&principal.subject, SystemTime::now()) {
                 rights = rights.with_shared(&keys, lasts);
             }
+        }
+        if let Some(title) = &service.config.title {
+            rights.title = title.as_str().into();
         }
         let page = asked.target.page.clone();
         let listing = service.store.list(service.reactor, page).await?;
@@ -166,6 +173,10 @@ impl Verb for UiRequest {
         };
         Ok(Reply::from(response).with(|headers| {
             headers.extend(ui::headers(&document.etag));
+            if asked.is_trustworthy {
+                let policy = HeaderName::from_static("cross-origin-opener-policy");
+                headers.insert(policy, HeaderValue::from_static("same-origin"));
+            }
             if document.is_gzip {
                 headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
             }

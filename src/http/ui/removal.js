@@ -26,7 +26,7 @@ const Removal = (() => {
     if (!isYes) return false;
     const fate = await remove(entry);
     if (fate === "deleted") {
-      say(`${name} is deleted`);
+      note(`${name} is deleted`);
       Keys.apply([{ op: "delete", key: entry.key }]);
     } else if (fate === "changed") {
       note(`${name} was changed by someone else meanwhile, and is still there.`, true);

@@ -29,6 +29,10 @@ const FITS: &str = "document.documentElement.scrollWidth <= window.innerWidth \
     .every((it) => { const box = it.getBoundingClientRect(); \
     return box.left >= 0 && box.right <= (it.closest('.card, dialog') ?? document.body).getBoundingClientRect().right; })";
 
+/// What is too small for a finger (WCAG 2.2, 2.5.8): less than 24 pixels wide or high.
+const SMALL: &str = "$$('a, button, input:not([type=file]), select').filter((it) => it.checkVisibility() && !it.matches('.skip')) \
+    .map((it) => [it.id || it.textContent, it.getBoundingClientRect()]).filter(([, box]) => Math.min(box.width, box.height) < 23.9).map(([name]) => name)";
+
 /// Every rule but those of later versions of WCAG than 2.2 AA; what axe cannot decide is no fault.
 const FAULTS: &str = "const done = arguments[0]; axe.run(document, { resultTypes: ['violations'] }).then((found) => \
     done(found.violations.map((it) => [it.id, it.help, it.nodes.map((node) => node.target.join(' '))])), (error) => done([error.message]));";
@@ -69,6 +73,9 @@ fn each_state_of_the_page_fits_and_has_no_fault() {
             in_each_state(page, &start(), &|what| {
                 let name = format!("{what}-{size}-{colour}");
                 assert_eq!(page.eval(FITS), true, "{name}");
+                if is_phone {
+                    assert_eq!(page.eval(SMALL), json!([]), "{name}");
+                }
                 page.picture(&format!("{name}.png"));
                 if let Some(axe) = &axe {
                     page.run(axe);

@@ -2,6 +2,7 @@
 //! check.
 
 use super::{basic, bearer, rule, serve, subject, with_password};
+use crate::support::policy::token;
 use crate::support::prelude::*;
 
 /// The cheapest hash that there is: what a check costs is of interest where a test says so.
@@ -81,6 +82,18 @@ fn a_password_is_checked_once_and_remembered() {
     let found = checks(&server);
     assert_eq!(found, 4, "an unknown name is checked as a known one is");
     assert_eq!(get(&server, &basic("carl", "other")).0, 404);
+}
+
+/// Clients that know Basic alone send tokens so: who counts passwords counts none of them.
+#[test]
+fn a_token_in_the_place_of_a_password_counts_as_a_token() {
+    let server = serve(&policy(), &[]);
+    assert_eq!(get(&server, &basic("x", &token("ann"))).0, 404);
+    assert_eq!(get(&server, &basic("bob", "secret")).0, 404);
+    let scrape = scrape(&server);
+    let of = |result| scrape.count("data_server_auth_total", &[("result", result)]);
+    // The scrape has a token too.
+    assert_eq!((of("token"), of("password")), (2, 1));
 }
 
 #[test]

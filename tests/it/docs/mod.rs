@@ -297,3 +297,22 @@ fn sources_below(dir: &Path) -> String {
     let texts = files.map(|file| fs::read_to_string(file).expect("a source file"));
     texts.collect()
 }
+
+/// What people copy from the page has nothing that its own check doubts.
+#[test]
+fn the_access_file_of_build_caches_has_no_warning() {
+    let page = text("docs/caching.md");
+    let (_, rules) = page.split_once("```toml\n[[subject]]\n").expect("the file");
+    let (rules, _) = rules.split_once("```").expect("its end");
+    let digests = rules.split("sha256:...");
+    let rules = digests
+        .enumerate()
+        .fold(String::new(), |text, (at, part)| match at {
+            0 => text + part,
+            at => format!("{text}sha256:{}{part}", at.to_string().repeat(64)),
+        });
+    let dir = DataDir::temporary();
+    let file = dir.write_private("access.toml", &format!("[[subject]]\n{rules}"));
+    let checked = Launch::new(&["access", "check", &file]).bare().run();
+    assert_eq!(checked.printed(), format!("{file}: ok, 5 rules"));
+}

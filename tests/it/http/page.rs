@@ -131,7 +131,52 @@ fn the_policy_allows_only_the_scripts_of_the_page() {
     assert_eq!(got.must("x-content-type-options"), "nosniff");
     // With `no-referrer` the form would come from the origin `null`.
     assert_eq!(got.must("referrer-policy"), "same-origin");
-    assert_eq!(got.must("cross-origin-opener-policy"), "same-origin");
+}
+
+/// Browsers write an error into their console where they ignore it: of an origin that they do not trust.
+#[test]
+fn the_opener_policy_is_sent_where_browsers_heed_it() {
+    let args = [
+        "--allowed-host",
+        "files.example",
+        "--trusted-proxy",
+        "127.0.0.1",
+    ];
+    let server = TestServer::start(&args);
+    for (fields, is_sent) in [
+        ("Host: files.example\r\n", false),
+        ("Host: localhost:8080\r\n", true),
+        ("Host: [::1]\r\n", true),
+        ("Host: files.example\r\nX-Forwarded-Proto: https\r\n", true),
+    ] {
+        let mut raw = server.connect();
+        let got = raw.ask(format!(
+            "GET / HTTP/1.1\r\n{fields}Accept: text/html\r\n\r\n"
+        ));
+        assert_eq!(got.status, 200);
+        let sent = got.header("cross-origin-opener-policy").is_some();
+        assert_eq!(sent, is_sent, "{fields}");
+    }
+}
+
+#[test]
+fn the_page_has_the_name_that_the_operator_gives_it() {
+    let name = |args: &[&str]| {
+        let got = page(&TestServer::start(args), "GET", CHROMIUM);
+        let found = HtmlPage::parse(&got.body);
+        let title = found.named("title").next().map(|it| it.text.clone());
+        (
+            found.element("page-name").text.clone(),
+            title.expect("a title"),
+        )
+    };
+    let both = |name: &str| (name.to_owned(), name.to_owned());
+    assert_eq!(name(&[]), both("data-server"));
+    assert_eq!(name(&["--title", "A <b> & \"co\""]), both("A <b> & \"co\""));
+    let dir = DataDir::temporary();
+    let rules = "realm = \"The archive\"\n[[rule]]\nwho = [\"anonymous\"]\nprefix = \"\"\nmay = [\"list\"]\n";
+    let rules = dir.write_private("access.toml", rules);
+    assert_eq!(name(&["--access", &rules]), both("The archive"));
 }
 
 /// Keys and errors are text: the page never parses markup, evaluates text, or has a handler in an attribute.
