@@ -22,7 +22,7 @@ use data_encoding::HEXLOWER;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use crate::access::{Access, Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, read_secret};
-use crate::http::{SignedLink, key};
+use crate::http::{SignedLink, folder, key};
 use crate::lifecycle::ask_reload;
 use crate::store;
 use crate::transfer::random;
@@ -105,7 +105,7 @@ pub enum JournalCommand {
 /// The terms of a link to be signed.
 #[derive(Args, Clone, Debug)]
 pub struct LinkOrder {
-    /// The URL or the path of the value; with --base also its key, percent-encoded
+    /// The URL or the path of the value, or of a folder, with / at its end; with --base also its key, percent-encoded
     url: String,
     /// Name of the link key in the access file
     #[arg(long, value_name = "NAME")]
@@ -122,7 +122,8 @@ pub struct LinkOrder {
     /// Time for which the link is valid
     #[arg(long, value_name = "DURATION", default_value = "1h")]
     lasts: humantime::Duration,
-    /// For one PUT, where there is no value, instead of GET
+    /// For one PUT, where there is no value, instead of GET; of a folder, for files to be handed in, of which the link
+    /// shows none
     #[arg(long)]
     put: bool,
     /// With --put, the longest value that may be stored
@@ -270,7 +271,11 @@ fn sign(order: &LinkOrder) -> Result<String, Failure> {
         }
         (None, None) => (url.clone(), url.clone()),
     };
-    let key = key(&path, false).map_err(|why| bad(&why))?;
+    let of = match (&*path, folder(&path)) {
+        ("/", _) => String::new(),
+        (_, Ok(Some(folder))) => folder,
+        _ => key(&path, false).map_err(|why| bad(&why))?.to_string(),
+    };
     let now = SystemTime::now();
     let since_epoch = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let expires = since_epoch.saturating_add(*order.lasts).as_secs();
@@ -282,10 +287,13 @@ fn sign(order: &LinkOrder) -> Result<String, Failure> {
     let max = order.max.map(|max| max.as_u64());
     let terms = LinkTerms {
         kind,
-        key: key.as_str(),
+        key: &of,
         expires,
         max,
     };
+    if max.is_some() && terms.is_of_folder() {
+        return Err(bad(&"--max is of a link to one value"));
+    }
     let signature = match (&order.secret_file, &order.access) {
         (Some(file), _) => {
             let secret = read_secret(file).map_err(UsageError)?;
@@ -312,5 +320,9 @@ fn sign(order: &LinkOrder) -> Result<String, Failure> {
         max,
         signature,
     };
-    Ok(format!("{url}?{}\n", link.query()))
+    if !terms.is_of_folder() {
+        return Ok(format!("{url}?{}\n", link.query()));
+    }
+    let root = url.strip_suffix(&path).unwrap_or_default();
+    Ok(format!("{root}{}\n", link.address(&terms)))
 }

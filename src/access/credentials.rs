@@ -2,10 +2,10 @@
 //! other credentials.
 //!
 //! Passwords are hashed by argon2id, or by bcrypt in files that other programs made. Both take long by design; a hash
-//! that would take far more than others do is refused when it is read. A link is a right to one key, for a time, that
-//! is passed on as a URL: its signature is HMAC-SHA-256 over what the link allows, the key last, so that no two links
-//! have one text, and is compared in constant time. No secret is in a `Debug` output, and that of a link key is read
-//! from its file here. Knows no URL.
+//! that would take far more than others do is refused when it is read. A link is a right to one key, or to all below a
+//! folder, for a time, that is passed on as a URL: its signature is HMAC-SHA-256 over what the link allows, the key
+//! last, so that no two links have one text, and is compared in constant time. No secret is in a `Debug` output, and
+//! that of a link key is read from its file here. Knows no URL.
 
 use std::fmt::{self, Display};
 use std::path::Path;
@@ -163,10 +163,15 @@ impl Evidence {
 /// The request that a link allows, by the method in its signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkKind {
-    /// Read the value (GET, HEAD).
+    /// Read the value (GET, HEAD); of a folder, also list it.
     Read,
-    /// Store a value where there is none (PUT): so it is of use once.
+    /// Store a value where there is none (PUT): so it is of use once, for each key.
     Create,
+}
+
+impl LinkKind {
+    /// Both, with the methods in their signatures.
+    pub const METHODS: [(Self, &'static str); 2] = [(Self::Read, "GET"), (Self::Create, "PUT")];
 }
 
 /// The terms of a link.
@@ -174,7 +179,7 @@ pub enum LinkKind {
 pub struct LinkTerms<'a> {
     /// The request that may be made.
     pub kind: LinkKind,
-    /// The key that it is about.
+    /// The key that it is about; or the folder, whose name ends with `/`, or is empty for the root.
     pub key: &'a str,
     /// The end of the link, in seconds since 1970.
     pub expires: u64,
@@ -204,6 +209,13 @@ pub struct LinkKey {
     pub subject: Option<Box<str>>,
     /// The longest that a link lasts which the server signs for a client.
     pub lasts: Duration,
+}
+
+impl LinkTerms<'_> {
+    /// True for a link to all that is below a folder.
+    pub fn is_of_folder(&self) -> bool {
+        self.key.is_empty() || self.key.ends_with('/')
+    }
 }
 
 impl LinkKey {
@@ -243,10 +255,7 @@ impl LinkKey {
         if !key.starts_with(&*self.prefix) {
             return None;
         }
-        let method = match terms.kind {
-            LinkKind::Read => "GET",
-            LinkKind::Create => "PUT",
-        };
+        let (_, method) = LinkKind::METHODS[terms.kind as usize];
         let max = terms.max.map_or_else(String::new, |max| max.to_string());
         let text = format!("data-server-link-1\n{method}\n{expires}\n{max}\n{key}");
         let mac = Hmac::<Sha256>::new_from_slice(&self.secret).ok()?;

@@ -199,20 +199,16 @@ impl Policy {
         if !link_key.verify(terms, signature) {
             return None;
         }
-        let right = match terms.kind {
-            LinkKind::Read => Right::Read,
-            LinkKind::Create => Right::Create,
-        };
         if let Some(name) = &link_key.subject {
             let subject = self.subjects.get(name)?;
-            let may = |right| subject.grant.allows(right, terms.key);
-            if !subject.is_valid(now) || !may(Right::Link) || !may(right) {
+            let may = |right: &Right| subject.grant.allows(*right, terms.key);
+            if !subject.is_valid(now) || !may(&Right::Link) || !terms.rights().iter().all(may) {
                 return None;
             }
         }
         Some(Subject {
             name: format!("link:{by}").into(),
-            grant: Grant::new(&[(terms.key, &[right])]),
+            grant: Grant::new(&[(terms.key, terms.rights())]),
             ..Subject::default()
         })
     }
@@ -253,6 +249,17 @@ impl Policy {
             right.is_of(&rule.may) && rule.prefixes_for(name).any(has)
         };
         self.rules.iter().find(allows)
+    }
+}
+
+impl LinkTerms<'_> {
+    /// The rights that the link gives.
+    pub fn rights(&self) -> &'static [Right] {
+        match self.kind {
+            LinkKind::Read if self.is_of_folder() => &[Right::Read, Right::List],
+            LinkKind::Read => &[Right::Read],
+            LinkKind::Create => &[Right::Create],
+        }
     }
 }
 

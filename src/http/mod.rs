@@ -61,7 +61,7 @@ pub use head::allowlists::{AllowLists, BadName, BadOrigin, Hosts, Origins};
 pub use head::client::{Client, Peer, TrustedProxies};
 pub use head::encode::{closes, continue_100, encode_interim};
 pub use head::framing::{Framing, StopReason, request};
-pub use head::path::key;
+pub use head::path::{folder, key};
 pub use head::range;
 pub use head::syntax::{FramingError, MAX_HEAD};
 pub use head::unread::OptionalFields;

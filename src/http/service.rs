@@ -24,6 +24,7 @@ use tokio::sync::Semaphore;
 use crate::access::Access;
 use crate::failpoint;
 use crate::http::admin::Admin;
+use crate::http::auth::credentials::FolderLink;
 use crate::http::auth::credentials::Principal;
 use crate::http::auth::{CHECKS_BUSY, Guard, Identified};
 use crate::http::body::request::{RequestBody, content_length};
@@ -147,11 +148,13 @@ impl Dispatcher {
         }
         failpoint::reach("connection", request.uri().path());
         let guard = RequestGuard::new(exchange, request.method());
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
+        let link = (service.guard.as_ref()).and_then(|_| FolderLink::take(&mut head.uri));
         let mut context = ResponseContext::default();
         let begun = catch_panic(|| {
             failpoint::reach("answer", head.uri.path());
-            let request = RequestHead::new(&head, body.len(), client, &service.config);
+            let mut request = RequestHead::new(&head, body.len(), client, &service.config);
+            request.link = link.as_ref();
             context = request.response_context();
             let proven = &exchange.connection().proven;
             let principal = match request.identify(service.guard.as_ref(), proven, &context) {

@@ -66,6 +66,12 @@ impl Principal {
         !by_link && self.allows(Right::Read, key)
     }
 
+    /// True for a client that has a link by which it hands in files with this prefix, and sees none.
+    pub fn hands_in(&self, prefix: &str) -> bool {
+        let creates = self.subject.grant.keys(Right::Create);
+        self.by == AuthMethod::FolderLink && creates.may_have_below(prefix)
+    }
+
     /// The same client by the rules of now, which may be others than when its request began.
     pub fn by_now(&self) -> Result<Self, Refusal> {
         self.by_policy(&self.access.policy())
@@ -75,7 +81,7 @@ impl Principal {
     pub fn by_policy(&self, policy: &Policy) -> Result<Self, Refusal> {
         let mut now = self.clone();
         // The subject of a link is made of its terms.
-        if !matches!(self.by, AuthMethod::Link { .. }) {
+        if !matches!(self.by, AuthMethod::Link { .. } | AuthMethod::FolderLink) {
             let subject = proven_subject(policy, &self.evidence, self.by);
             let subject =
                 subject.ok_or_else(|| unauthenticated(&self.access, AuthResult::Wrong))?;

@@ -2,14 +2,15 @@
 //! (`expires`, `by`, `signature`, and `max` for a PUT). And the principal that a connection keeps. The guard verifies
 //! credentials.
 //!
-//! A query with a `signature` is a signed link; a parameter of a link that is repeated makes it invalid. Other
-//! parameters are ignored: mail and chat programs add theirs to each link, and the signature does not depend on them.
-//! The same credentials are verified once for a connection. The result ends with its policy, and with its subject or
-//! certificate. No text of a credential is in `Debug` output.
+//! A path below `/-/link/` is that of a signed link to a folder. A query with a `signature` is a signed link; a
+//! parameter of a link that is repeated makes it invalid. Other parameters are ignored: mail and chat programs add
+//! theirs to each link, and the signature does not depend on them. The same credentials are verified once for a
+//! connection. The result ends with its policy, and with its subject or certificate. No text of a credential is in
+//! `Debug` output.
 
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::{Flag, Kind};
-use hyper::StatusCode;
+use hyper::{StatusCode, Uri};
 use std::cell::{OnceCell, RefCell};
 use std::fmt;
 use std::rc::Rc;
@@ -19,11 +20,13 @@ use std::time::SystemTime;
 use base64::Engine as _;
 use base64::engine::GeneralPurpose;
 use base64::engine::general_purpose::GeneralPurposeConfig;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use form_urlencoded::byte_serialize;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 
-use crate::access::{Access, ClientSource, Evidence, Policy, Subject};
+use crate::access::{Access, ClientSource, Evidence, LinkKind, LinkTerms, Policy, Subject};
 use crate::http::head::query::QueryFields;
+use crate::http::head::syntax::encoded;
 use crate::metrics::AuthResult;
 use crate::store::now;
 
@@ -91,7 +94,7 @@ impl fmt::Debug for Credentials<'_> {
 }
 
 /// A signed link. Its signature is in no `Debug` output.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct SignedLink {
     /// The end, in seconds since 1970.
     pub expires: u64,
@@ -104,6 +107,17 @@ pub struct SignedLink {
 }
 
 impl SignedLink {
+    /// The path of the link with these terms, from the root on, and its query.
+    pub fn address(&self, terms: &LinkTerms<'_>) -> String {
+        if !terms.is_of_folder() {
+            return format!("/{}?{}", encoded(terms.key), self.query());
+        }
+        let (folder, (_, kind)) = (terms.key, LinkKind::METHODS[terms.kind as usize]);
+        let text = format!("{kind}\n{}\n{}\n{folder}", self.expires, self.by);
+        let (text, path) = (BASE64_URL_SAFE_NO_PAD.encode(text), encoded(folder));
+        format!("{FOLDER_LINKS}{text}.{}/{path}", self.signature)
+    }
+
     /// The query of the link.
     pub fn query(&self) -> String {
         let by: String = byte_serialize(self.by.as_bytes()).collect();
@@ -114,6 +128,70 @@ impl SignedLink {
             "expires={}&by={by}{max}&signature={}",
             self.expires, self.signature
         )
+    }
+}
+
+/// The beginning of the paths below which a signed link to a folder is followed.
+const FOLDER_LINKS: &str = "/-/link/";
+
+/// A signed link to a folder: the beginning of the paths of all requests by it, so that relative links stay in it.
+pub struct FolderLink {
+    pub kind: LinkKind,
+    /// The name of the folder, with a `/` at the end; empty for the root.
+    pub folder: String,
+    /// `None` of one that is malformed.
+    pub signed: Option<SignedLink>,
+}
+
+impl FolderLink {
+    /// Takes the link from the beginning of the path of `target`, which becomes the one that is asked for by it; `None`
+    /// where there is none. The secret is then in no log.
+    pub fn take(target: &mut Uri) -> Option<Self> {
+        let rest = target.path().strip_prefix(FOLDER_LINKS)?;
+        let (token, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        // Of two links, one in the other, none is told.
+        let path = if path.starts_with(FOLDER_LINKS) {
+            ""
+        } else {
+            path
+        };
+        let link = Self::read(token).unwrap_or(Self {
+            kind: LinkKind::Read,
+            folder: String::new(),
+            signed: None,
+        });
+        let query = target
+            .query()
+            .map_or_else(String::new, |query| format!("?{query}"));
+        let mut parts = target.clone().into_parts();
+        parts.path_and_query = format!("/{}{query}", path.trim_start_matches('/'))
+            .parse()
+            .ok();
+        *target = Uri::from_parts(parts).unwrap_or_default();
+        Some(link)
+    }
+
+    fn read(token: &str) -> Option<Self> {
+        let (text, signature) = token.split_once('.')?;
+        let text = String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(text).ok()?).ok()?;
+        let mut parts = text.splitn(4, '\n');
+        let method = parts.next()?;
+        let (kind, _) = LinkKind::METHODS
+            .into_iter()
+            .find(|(_, known)| *known == method)?;
+        let signed = SignedLink {
+            expires: number(parts.next()?)?,
+            by: parts.next()?.to_owned(),
+            max: None,
+            signature: signature.to_owned(),
+        };
+        let folder = parts.next()?.to_owned();
+        let is_folder = folder.is_empty() || folder.ends_with('/');
+        is_folder.then_some(Self {
+            kind,
+            folder,
+            signed: Some(signed),
+        })
     }
 }
 
@@ -158,6 +236,8 @@ pub enum AuthMethod {
     Basic,
     /// The certificate of the connection.
     Certificate,
+    /// A signed link to a folder.
+    FolderLink,
     /// A signed link.
     Link {
         /// The longest value that it may store, in bytes.
@@ -185,7 +265,7 @@ impl Principal {
     /// The name of the evidence in the audit log.
     pub fn name_of_evidence(&self) -> &'static str {
         match (self.by, &self.evidence) {
-            (AuthMethod::Link { .. }, _) => "link",
+            (AuthMethod::Link { .. } | AuthMethod::FolderLink, _) => "link",
             (_, Evidence::Token(_)) => "token",
             (_, Evidence::Password { .. }) => "password",
             (_, Evidence::Certificate(_)) => "certificate",

@@ -124,7 +124,7 @@ impl Guard {
             return Err(self.wrong_credentials(presented.source));
         };
         match by {
-            AuthMethod::Nothing | AuthMethod::Link { .. } => {}
+            AuthMethod::Nothing | AuthMethod::Link { .. } | AuthMethod::FolderLink => {}
             AuthMethod::Bearer => self.0.count(AuthResult::Token),
             // Clients that know Basic alone send a token so.
             AuthMethod::Basic => self.0.count(match evidence {
@@ -138,7 +138,7 @@ impl Guard {
         Ok(principal)
     }
 
-    /// Authenticates a client by a signed link to `key`.
+    /// Authenticates a client by a signed link to `key`, or to the folder of this name.
     pub fn authenticate_link(
         &self,
         link: Result<SignedLink, Refusal>,
@@ -158,7 +158,11 @@ impl Guard {
             if second(now) >= link.expires {
                 return Err(EXPIRED);
             }
-            let by = AuthMethod::Link { max: link.max };
+            let by = if terms.is_of_folder() {
+                AuthMethod::FolderLink
+            } else {
+                AuthMethod::Link { max: link.max }
+            };
             Ok(self.principal(Arc::new(subject), by, Evidence::Nothing))
         });
         self.0.count(match followed {

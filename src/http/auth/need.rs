@@ -43,11 +43,6 @@ impl<'a> Need<'a> {
         [Self::below(Right::List, from), to]
     }
 
-    /// The needs of a link to share the value of this key.
-    pub fn share(key: &'a str) -> [Self; 2] {
-        [Right::Link, Right::Read].map(|right| Self::all(right, key))
-    }
-
     /// The same, whatever it was made of.
     pub fn into_owned(self) -> Need<'static> {
         let owned = |of: Cow<'_, str>| Cow::Owned(of.into_owned());

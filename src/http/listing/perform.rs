@@ -60,7 +60,10 @@ impl Verb for ListTarget {
     }
 
     fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
-        client.meet_all(self.needs())?;
+        // Who hands in files gets the page for that, and no name.
+        if !client.hands_in(&self.page.prefix) {
+            client.meet_all(self.needs())?;
+        }
         client.may_list(&mut self.page);
         Ok(())
     }
@@ -103,7 +106,8 @@ pub async fn is_absent(
 ) -> Result<bool, Error> {
     let page = &target.page;
     let is_whole = page.prefix == target.folder && page.after.is_empty();
-    if has_any(listing) || !is_whole || target.folder.is_empty() {
+    let sees_any = page.within.iter().next().is_some();
+    if has_any(listing) || !is_whole || !sees_any || target.folder.is_empty() {
         return Ok(false);
     }
     // A page by folder lacks the folder itself, which may stay without a value.

@@ -7,6 +7,7 @@ use hyper::header::{CONTENT_LENGTH, HeaderValue, ORIGIN};
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode, Version};
 
+use crate::http::auth::credentials::FolderLink;
 use crate::http::head::CommonHeaders;
 use crate::http::head::client::Client;
 use crate::http::head::path::{folder, key};
@@ -34,6 +35,8 @@ pub struct RequestHead<'a> {
     pub client: Client,
     pub common: CommonHeaders<'a>,
     pub config: &'a ServiceConfig,
+    /// The signed link to a folder that it is by.
+    pub link: Option<&'a FolderLink>,
 }
 
 impl<'a> RequestHead<'a> {
@@ -51,6 +54,7 @@ impl<'a> RequestHead<'a> {
             client,
             common: CommonHeaders::of(head),
             config,
+            link: None,
         }
     }
 

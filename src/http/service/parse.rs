@@ -12,7 +12,7 @@ use hyper::header::{ALLOW, HeaderValue};
 
 use crate::http::admin::{Admin, page, page_request};
 use crate::http::auth::authorize::link_kind;
-use crate::http::auth::credentials::{AuthCache, Principal, signed_link};
+use crate::http::auth::credentials::{AuthCache, INVALID, Principal, signed_link};
 use crate::http::auth::{CERTIFICATE_ENDED, Guard, Identified};
 use crate::http::head::accept::prefers_problem;
 use crate::http::head::path::{PAGES, WATCH};
@@ -95,6 +95,11 @@ impl<'a> RequestHead<'a> {
             || context.origin.is_none() && common.is_foreign(self.client, &head.headers);
         if !head.method.is_safe() && is_foreign() {
             return Err(common.unlisted().cross_site());
+        }
+        if let (Some(link), Some(guard)) = (self.link, guard) {
+            let signed = link.signed.clone().ok_or(INVALID);
+            let principal = guard.authenticate_link(signed, link.kind, &link.folder)?;
+            return Ok(Identified::Known(Some(principal)));
         }
         let page = || page(self.path, config.routes);
         let is_open = || page().is_some_and(|page| page.is_open(config.routes));

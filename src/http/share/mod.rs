@@ -1,5 +1,6 @@
 //! Requests for links to share: a POST to `/key?share=1h` asks for a signed link by which others may read the value of
-//! this key for that time. Pure; [`sign`] answers it.
+//! this key for that time; to `/folder/?share=1h`, all that is below the folder, or with `hand-in` put files there.
+//! Pure; [`sign`] answers it.
 //!
 //! The address of a link has the names by which the client asked, and only the client gets it.
 
@@ -15,18 +16,20 @@ use hyper::header::HOST;
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
 
+use crate::access::{LinkKind, LinkTerms};
 use crate::http::head::allowlists::is_authority;
 use crate::http::head::client::Client;
 use crate::http::head::query::{BAD_QUERY, Parameters, QueryFields};
 use crate::http::head::syntax::only;
 use crate::http::request::head::RequestHead;
 use crate::http::service_config::ServiceConfig;
-use crate::store::Key;
 
 /// A request for a link to share.
 #[derive(Debug)]
 pub struct ShareRequest {
-    pub key: Key<'static>,
+    /// The key, or the folder, whose name ends with `/` or is empty.
+    pub of: String,
+    pub kind: LinkKind,
     /// The time that the link is to last, if the client says it.
     pub lasts: Option<Duration>,
     /// The address of the server's root, as far as it is known, without a `/` at the end.
@@ -66,15 +69,33 @@ fn written(time: Duration) -> String {
 /// The name of the parameter that asks for a link.
 const SHARE: &str = "share";
 
+/// The name of the parameter by which a link to a folder is one to hand files in.
+const HAND_IN: &str = "hand-in";
+
+const NO_FOLDER: Refusal = Refusal::new(
+    BAD_QUERY,
+    "hand-in is of a link to a folder, as in POST /folder/?share=1h&hand-in",
+);
+
 /// The parameters of a request for a link.
 pub const PARAMETERS: &Parameters = &Parameters {
     of: "a link to share",
-    once: &[SHARE],
+    once: &[SHARE, HAND_IN],
     many: &[],
-    hint: "it has share alone, as share=1h",
+    hint: "it has share, as share=1h, and of a folder hand-in",
 };
 
 impl ShareRequest {
+    /// The terms of the link, with this end.
+    pub fn terms(&self, expires: u64) -> LinkTerms<'_> {
+        LinkTerms {
+            kind: self.kind,
+            key: &self.of,
+            expires,
+            max: None,
+        }
+    }
+
     /// The request with this head, if it is one. What looks like one mistyped is refused: with the fields of an upload
     /// it would replace the value.
     pub fn of(asked: &RequestHead<'_>) -> Result<Option<Self>, Refusal> {
@@ -87,10 +108,24 @@ impl ShareRequest {
         if head.method != Method::POST || config.compat || !query.resembles(PARAMETERS) {
             return Ok(None);
         }
-        let key = asked.changed_key()?.into_owned();
-        let lasts = lasts(query)?;
-        let base = base(head, asked.client, config).unwrap_or_default();
-        Ok(Some(Self { key, lasts, base }))
+        let folder = asked.folder()?;
+        let kind = match query.has(HAND_IN) {
+            false => LinkKind::Read,
+            true if folder.is_some() => LinkKind::Create,
+            true => return Err(NO_FOLDER),
+        };
+        let of = match folder {
+            Some(folder) => folder,
+            None => asked.changed_key()?.as_str().to_owned(),
+        };
+        let (lasts, base) = (lasts(query)?, base(head, asked.client, config));
+        let base = base.unwrap_or_default();
+        Ok(Some(Self {
+            of,
+            kind,
+            lasts,
+            base,
+        }))
     }
 }
 

@@ -9,12 +9,11 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use hyper::StatusCode;
 
-use crate::access::{LinkKind, LinkTerms, Policy, Subject};
+use crate::access::{Policy, Right, Subject};
 use crate::http::audit::AuditEvent;
 use crate::http::auth::credentials::{Principal, SignedLink};
 use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
-use crate::http::head::syntax::encoded;
 use crate::http::refusal::Refusal;
 use crate::http::request::RequestContext;
 use crate::http::request::head::RequestHead;
@@ -32,7 +31,9 @@ pub fn link(asked: &RequestHead<'_>) -> Parsed {
 #[async_trait(?Send)]
 impl Verb for ShareRequest {
     fn needs(&self) -> Vec<Need<'_>> {
-        Need::share(self.key.as_str()).into()
+        let rights = self.terms(0).rights().iter();
+        let needs = [Right::Link].into_iter().chain(rights.copied());
+        needs.map(|right| Need::all(right, &self.of)).collect()
     }
 
     async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
@@ -50,50 +51,39 @@ fn sign(principal: Option<&Principal>, asked: &ShareRequest) -> Result<(String, 
     let (policy, now) = (principal.access.policy(), SystemTime::now());
     // The rules may be others than before a check of its password.
     let principal = principal.by_policy(&policy)?;
-    principal.meet_all(Need::share(asked.key.as_str()))?;
-    let link = signed(
-        &policy,
-        &principal.subject,
-        asked.key.as_str(),
-        asked.lasts,
-        now,
-    )?;
-    let (base, path, query) = (&asked.base, encoded(asked.key.as_str()), link.query());
+    principal.meet_all(asked.needs())?;
+    let link = signed(&policy, &principal.subject, asked, now)?;
     let lasts = link.expires.saturating_sub(second(now));
-    Ok((format!("{base}/{path}?{query}\n"), lasts))
+    Ok((
+        format!("{}{}\n", asked.base, link.address(&asked.terms(0))),
+        lasts,
+    ))
 }
 
-/// The link by which `subject`, which has the rights to it, shares the value of `key` at the time `now`.
+/// The link that `subject`, which has the rights to it, has `asked` for at the time `now`.
 fn signed(
     policy: &Policy,
     subject: &Subject,
-    key: &str,
-    lasts: Option<Duration>,
+    asked: &ShareRequest,
     now: SystemTime,
 ) -> Result<SignedLink, Refusal> {
     let by = policy.shares.get(&subject.name);
     let link_key = by.and_then(|by| Some((by, policy.link_keys.get(by)?)));
     let (by, link_key) = link_key.ok_or(NOT_OFFERED)?;
     let most = link_key.lasts;
-    let lasts = lasts.unwrap_or(most);
+    let lasts = asked.lasts.unwrap_or(most);
     if lasts > most {
         return Err(too_long(most));
     }
     let end = second(now).saturating_add(lasts.as_secs());
     let end_of_subject = subject.not_after.map(second);
     let expires = end_of_subject.map_or(end, |it| it.min(end));
-    let terms = LinkTerms {
-        kind: LinkKind::Read,
-        key,
-        expires,
-        max: None,
-    };
-    let signature = policy.sign(by, &terms, now).ok_or(NOT_COUNTED)?;
+    let signature = policy.sign(by, &asked.terms(expires), now);
     Ok(SignedLink {
         expires,
         by: by.to_string(),
         max: None,
-        signature,
+        signature: signature.ok_or(NOT_COUNTED)?,
     })
 }
 
@@ -105,7 +95,7 @@ pub fn explain_share(
     asked: &ShareRequest,
 ) -> Result<(String, Duration), Refusal> {
     let now = SystemTime::now();
-    let link = signed(policy, subject, asked.key.as_str(), asked.lasts, now)?;
+    let link = signed(policy, subject, asked, now)?;
     let lasts = link.expires.saturating_sub(second(now));
     Ok((link.by, Duration::from_secs(lasts)))
 }
@@ -115,9 +105,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::access::{Access, Evidence, Right};
+    use crate::access::{Access, Evidence, LinkKind};
     use crate::http::auth::credentials::AuthMethod;
-    use crate::store::Key;
 
     const SUBJECT: &str = "[[subject]]\nname = \"ann\"\ntoken = \"sha256:TOKEN\"\nshares = \"k\"\n";
     const LINK_KEY: &str = "[[link-key]]\nname = \"k\"\nsecret-file = \"k.key\"\n";
@@ -152,7 +141,8 @@ mod tests {
             access: Arc::clone(&access),
         };
         let asked = ShareRequest {
-            key: Key::new("a").expect("a key"),
+            of: "a".to_owned(),
+            kind: LinkKind::Read,
             lasts: None,
             base: String::new(),
         };

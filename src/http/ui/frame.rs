@@ -227,9 +227,11 @@ impl PageRights {
         let keys =
             |right| subject.map_or_else(Prefixes::all, |subject| subject.grant.keys(right).clone());
         let list = keys(Right::List);
+        let sees_none = list.iter().next().is_none();
         let shown = |right, is_offered: bool| {
             let keys = keys(right);
-            let is_shown = |prefix: &&str| is_offered && list.may_have_below(prefix);
+            // Who lists nothing hands in files by a link.
+            let is_shown = |prefix: &&str| is_offered && (sees_none || list.may_have_below(prefix));
             Prefixes::new(keys.iter().filter(is_shown))
         };
         let name = |subject: &Subject| {

@@ -94,6 +94,122 @@ fn a_link_reads_its_value_and_nothing_else() {
     assert!(log.contains("\"subject\":\"link:k1\""), "{log}");
 }
 
+/// What a link to a folder allows by which verb, the matrix of rights has.
+#[test]
+fn a_link_to_a_folder_is_followed_below_its_path_until_its_end() {
+    let dir = DataDir::temporary();
+    let mut server = start(&dir);
+    for key in ["in/a b", "in/sub/c", "out/d"] {
+        dir.place(key, key);
+    }
+    let link = sign(&dir, "in", "/in/", &[]);
+    let root = link.strip_suffix("/in/").expect("the folder").to_owned();
+    let get = |target: &str| server.request("GET", target, "Accept: text/html\r\n", b"");
+    let page = get(&link);
+    assert_eq!(
+        (page.status, page.must("cache-control")),
+        (200, "private, no-cache")
+    );
+    let rows = HtmlPage::parse(&page.body).rows();
+    let rows: Vec<_> = rows.into_iter().map(|row| row.href).collect();
+    assert_eq!(rows, ["../", "sub/", "a%20b"]);
+    assert_eq!(get(&format!("{link}a%20b")).body, b"in/a b");
+    let sub = server.request(
+        "GET",
+        &format!("{root}/in/sub"),
+        "Accept: text/html\r\n",
+        b"",
+    );
+    assert_eq!((sub.status, sub.must("location")), (302, "../in/sub/"));
+    let zip = get(&format!("{link}sub/?archive=zip"));
+    assert!(zip.body.starts_with(b"PK"), "{zip:?}");
+    assert!(get(&format!("{root}/")).text().contains("href=\"in/\""));
+    for bad in [
+        format!("{root}/out/d"),
+        format!("{root}/out/"),
+        format!("{root}/in/../out/d"),
+    ] {
+        let found = get(&bad).status;
+        assert!([400, 403, 404].contains(&found), "{bad}: {found}");
+    }
+    get(&format!("{root}{link}"));
+    let (text, signature) = root.rsplit_once('.').expect("a signature");
+    let (beginning, of_other) = (&text[..text.len() - 4], sign(&dir, "k1", "/out/", &[]));
+    for bad in [
+        format!("{root}x/in/"),
+        format!("{text}/in/"),
+        format!("{text}./in/"),
+        format!("{beginning}.{signature}/in/"),
+        format!(
+            "{}.{signature}/out/",
+            of_other.rsplit_once('.').expect("a signature").0
+        ),
+        "/-/link/in/".to_owned(),
+        "/-/link/".to_owned(),
+        sign(&dir, "of-bob", "/in/", &[]),
+        sign(&dir, "of-ann", "/in/", &[]).replace(".", ".x"),
+    ] {
+        let refused = server.request("GET", &bad, "", b"");
+        refused.says(403, "this link is not valid");
+    }
+    let ended = sign(&dir, "k1", "/in/", &["--lasts", "0s"]);
+    server
+        .request("GET", &ended, "", b"")
+        .says(403, "this link has expired");
+    // A server's own pages are not its folder's.
+    assert_eq!(
+        server
+            .request("GET", &format!("{root}/-/metrics"), "", b"")
+            .status,
+        403
+    );
+    assert_eq!(
+        server.request("GET", "/in/", "", b"").status,
+        401,
+        "nothing is kept"
+    );
+    server.stop();
+    let log = server.log().join("\n");
+    assert!(!log.contains(signature), "{log}");
+    assert!(log.contains("\"subject\":\"link:in\""), "{log}");
+}
+
+#[test]
+fn a_link_to_hand_files_in_takes_long_ones_in_parts_and_shows_none() {
+    directory_only!("resumable uploads");
+    let dir = DataDir::temporary();
+    let server = start(&dir);
+    dir.place("in/there", "old");
+    let link = sign(&dir, "in", "/in/", &["--put"]);
+    let mut raw = server.connect();
+    let begun = ask(
+        &mut raw,
+        "PUT",
+        &format!("{link}new"),
+        "Upload-Complete: ?0\r\n",
+        b"first",
+    );
+    assert_eq!(begun.status, 201, "{begun:?}");
+    // Relative, and so below the path of the link.
+    let path = begun.must("location").strip_prefix("..").expect("the root");
+    let path = link.replace("/in/", path);
+    let upload = Resumable { path };
+    assert_eq!(upload.append(&mut raw, 5, true, b"last").status, 200);
+    assert_eq!(dir.read("in/new"), b"firstlast");
+    for accept in ["text/html", "application/json"] {
+        let lines = format!("Accept: {accept}\r\n");
+        let page = server.request("GET", &link, &lines, b"");
+        assert_eq!(page.status, 200, "{page:?}");
+        let names = ["there", "new"].map(|name| page.text().contains(&format!(">{name}<")));
+        assert_eq!(names, [false; 2]);
+        if accept == "text/html" {
+            assert!(page.text().contains("id=\"send\""), "a form for files");
+        }
+    }
+    let put = server.request("PUT", &format!("{link}there"), "", b"new");
+    assert_eq!((put.status, dir.read("in/there")), (403, b"old".to_vec()));
+}
+
 /// Of an editor of Windows, or of `echo`.
 #[test]
 fn the_files_of_secrets_and_passwords_may_have_a_byte_order_mark_and_a_line_end() {

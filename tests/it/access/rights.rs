@@ -4,7 +4,7 @@
 //!
 //! An operation joins by a row.
 
-use super::{bearer, one_who_may, rule, serve, serve_on, subject};
+use super::{bearer, one_who_may, rule, serve, serve_on, sign, subject};
 use crate::archives::tar;
 use crate::support::form::{FOLDER, FORM, REPLACE, file, form};
 use crate::support::prelude::*;
@@ -69,6 +69,10 @@ OPTIONS /in/there ; 204
 PATCH /in/there ; 405 ; Content-Length: 0
 POST /in/there?share ; 200 read link
 POST /out/there?share ;
+POST /in/f/?share ; 200 read list link
+POST /in/f/?share&hand-in ; 200 create link | 200 write link
+POST /out/f/?share ;
+POST /?share&hand-in ;
 ";
 
 /// What a directory alone has, or a store that the tests do not have.
@@ -196,10 +200,11 @@ impl Row {
         (0..=all).filter(move |set| set & !named == 0 || set | named == all)
     }
 
-    fn expected(&self, who: Option<Set>) -> u16 {
+    /// A client by a link has not what others have that prove nothing.
+    fn expected(&self, who: Option<Set>, is_link: bool) -> u16 {
         let rights = words(RIGHTS);
         let has = |right: &&str| match who {
-            _ if *right == "anonymous" => true,
+            _ if *right == "anonymous" => !is_link,
             None => false,
             Some(set) => rights
                 .iter()
@@ -211,7 +216,8 @@ impl Row {
         answer.map_or(if who.is_some() { 403 } else { 401 }, |(status, _)| *status)
     }
 
-    fn ask(&self, raw: &mut Raw, proof: &str) -> Response {
+    /// Asks below the path `link`.
+    fn ask(&self, raw: &mut Raw, link: &str, proof: &str) -> Response {
         let destination = format!("Destination: {}\r\n", self.last);
         let (of_body, body) = match (self.method, self.last.rsplit_once('/')) {
             ("MOVE" | "COPY", _) => (&*destination, Vec::new()),
@@ -228,7 +234,23 @@ impl Row {
         };
         let body = if self.method == "GET" { &[] } else { &*body };
         let lines = format!("{proof}{of_body}{}", self.lines);
-        ask(raw, self.method, self.target, &lines, body)
+        let target = format!("{link}{}", self.target);
+        ask(raw, self.method, &target, &lines, body)
+    }
+
+    /// The clients by links to the folder: of each the beginning of its paths, and the set of rights that it stands
+    /// for.
+    fn by_links(&self, links: &[String; 2]) -> [(String, Set); 2] {
+        let set = |names: &[&str]| {
+            let rights = words(RIGHTS).into_iter().enumerate();
+            let named = rights.filter(|(_, right)| names.contains(right));
+            named.map(|(at, _)| 1 << at).sum()
+        };
+        // A listing by a link to hand files in is empty.
+        let hands_in = ["create", "list"];
+        let hands_in = &hands_in[..if self.method == "GET" { 2 } else { 1 }];
+        let [read, create] = links.clone();
+        [(read, set(&["read", "list"])), (create, set(hands_in))]
     }
 
     /// Whether `access explain` ends as the answer does, or takes no such request. It knows no lines, and says what a
@@ -296,16 +318,44 @@ fn holds(rows: &'static str, keys: &str, inside: &str, args: &[&str]) {
     let place = || words(keys).into_iter().for_each(|key| dir.place(key, key));
     place();
     let before = tree();
+    let has_links = args.is_empty();
+    let links = [&[][..], &["--put"]].map(|options| {
+        let link = if has_links {
+            sign(&dir, "k1", "/in/", options)
+        } else {
+            String::new()
+        };
+        link.trim_end_matches("/in/").to_owned()
+    });
     let (mut faults, mut asked, mut raw) = (Vec::new(), 0, server.connect());
     for row in &rows {
-        for who in row.sets().map(Some).chain([None]) {
-            let proof = who.map_or(String::new(), |set| bearer(&name(set)));
-            let answer = row.ask(&mut raw, &proof);
+        let proved = row.sets().map(|set| (String::new(), Some(set)));
+        let by_links = row.by_links(&links).map(|(link, set)| (link, Some(set)));
+        let by_links = by_links.into_iter().filter(|_| has_links);
+        for (link, who) in proved.chain([(String::new(), None)]).chain(by_links) {
+            let proof = who.filter(|_| link.is_empty());
+            let proof = proof.map_or(String::new(), |set| bearer(&name(set)));
+            let answer = row.ask(&mut raw, &link, &proof);
+            let text = String::from_utf8_lossy(&answer.body);
+            let names = [
+                "in/there",
+                "in/f",
+                "in/open",
+                "href=\"there\"",
+                "href=\"f/\"",
+            ];
+            let seen = row.method == "GET" && names.iter().any(|name| text.contains(name));
+            if link == links[1] && has_links && answer.status == 200 && seen {
+                faults.push(format!(
+                    "{}: seen by one who hands in: {answer:?}",
+                    row.text
+                ));
+            }
             asked += 1;
             if answer.closes() {
                 raw = server.connect();
             }
-            let expected = row.expected(who);
+            let expected = row.expected(who, !link.is_empty());
             let after = tree();
             let mut changes = Vec::new();
             for key in before.keys().chain(after.keys()).collect::<BTreeSet<_>>() {
@@ -320,14 +370,16 @@ fn holds(rows: &'static str, keys: &str, inside: &str, args: &[&str]) {
             let wanted = if is_made { row.changes } else { "" };
             let is_asked_who = answer.header("www-authenticate").is_some();
             let found = (answer.status, changes.join(" "), is_asked_who);
-            let is_explained = !args.is_empty() || row.is_explained(&dir, who, inside, expected);
+            let is_explained = !args.is_empty()
+                || !link.is_empty()
+                || row.is_explained(&dir, who, inside, expected);
             if found != (expected, wanted.to_owned(), expected == 401) || !is_explained {
                 let has = words(RIGHTS).into_iter().enumerate();
                 let has = has.filter(|(at, _)| who.is_some_and(|set| set >> at & 1 == 1));
                 let has: Vec<_> =
                     who.map_or(vec!["no proof"], |_| has.map(|(_, right)| right).collect());
                 faults.push(format!(
-                    "{} {has:?}: {found:?}, not {expected} {wanted:?} {is_explained}",
+                    "{link} {} {has:?}: {found:?}, not {expected} {wanted:?} {is_explained}",
                     row.text
                 ));
             }

@@ -125,8 +125,7 @@ fn a_link_to_share_reads_its_value_for_its_time_and_nothing_else() {
     ] {
         share(query).says(400, said);
     }
-    let of_folder = server.request("POST", "/in/?share", &bearer("ann"), b"");
-    assert_eq!(of_folder.status, 400);
+    share("share&hand-in").says(400, "of a link to a folder");
     assert_eq!(
         server
             .request("POST", "/in/a%20b", &bearer("ann"), b"")
