@@ -107,6 +107,8 @@ fn what_is_there_is_replaced_only_when_asked_for() {
         page.says("#ask-facts", "There now5 B, changed ");
         page.says("#ask-facts", "Your file5 B, changed ");
         assert_eq!(page.text("#ask-no"), "Keep what is there");
+        // There are no others to do the same with.
+        page.holds("!$('#ask-all').checkVisibility()");
         page.click("#ask-no");
         page.says("#uploads-count", "0 of 1 uploaded, 1 left as it was");
         assert_eq!(server.dir.read("a"), b"old a");

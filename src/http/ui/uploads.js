@@ -254,6 +254,7 @@ const Uploads = (() => {
     upload.isIdle = true;
     const [there, mine] = [new Date(present.date ?? present.modified), new Date(upload.file.lastModified)];
     const facts = (size, date, other) => `${Format.size(size)}, changed ${Format.day.format(date)}${date > other ? " (newer)" : ""}`;
+    await new Promise((resolve) => setTimeout(resolve)); // a source that has no more files has ended by then
     const others = queue.length + sources.size > 0 || running.size > 1;
     const answer = await ask({
       title: `Replace ${shown(upload.key)}?`,
