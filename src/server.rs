@@ -15,14 +15,14 @@ use std::time::Duration;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::sync::Semaphore;
 
-use crate::access::Access;
+use crate::access::{Access, Right, own_secret};
 use crate::config::{Config, ConnectionConfig, ListenConfig, Values};
 use crate::http::{Admin, Routes, ServiceBuilder};
 use crate::lifecycle::{BOUNDS, DONE, Drain, RELOAD, Requests, drain};
 use crate::metrics::LAST_RELOAD_FAILED;
 use crate::net::{self, ConnectionLimit, Dispatch, ListenAddress, Listeners, ReactorConfig, Tls};
 use crate::sandbox;
-use crate::store::{self, Error, Store, report_bounds_now};
+use crate::store::{self, Error, RESERVED, Store, report_bounds_now};
 use startup::Cpus;
 
 use startup::open_store;
@@ -62,10 +62,19 @@ impl Server {
             Cpus::default()
         };
         store::hide(config.hidden.clone());
-        let of_all = config.share.map(|share| Access::for_all(share.rights()));
+        let all = Right::NAMED.map(|(right, _)| right);
+        let rights = config.share.map(|share| share.rights().to_vec());
+        let rights = rights.or(config.links.then(|| all.to_vec()));
+        let of_all = rights.map(|rights| Access::for_all(&rights));
         let access = config.access.clone().map(Access::read).or(of_all);
-        let access = access.transpose()?.map(Arc::new);
+        let mut access = access.transpose()?;
         let store = Arc::new(open_store(&config, &cpus)?);
+        if let (true, Values::Directory(directory, _)) = (config.links, &config.values) {
+            let path = directory.path.join(RESERVED).join("links");
+            let secret = own_secret(&path, !config.service.read_only)?;
+            access = access.map(|access| access.with_links(&secret));
+        }
+        let access = access.map(Arc::new);
         let ListenConfig {
             at,
             admin,

@@ -8,6 +8,7 @@ mod attempts;
 mod credentials;
 mod file;
 mod htpasswd;
+mod links;
 mod passwords;
 mod policy;
 
@@ -26,6 +27,7 @@ pub use credentials::{
     read_secret,
 };
 pub use file::{BadAccess, parse};
+pub use links::own_secret;
 pub use passwords::{CheckError, Passwords};
 pub use policy::{Existing, Grant, Policy, Right, Rule, Subject};
 
@@ -33,6 +35,8 @@ pub use policy::{Existing, Grant, Policy, Right, Rule, Subject};
 pub struct Access {
     /// The file; none where there are no subjects, and the rights are those of everybody.
     path: Option<PathBuf>,
+    /// The secret of `--links`.
+    links: Option<Box<[u8]>>,
     policy: watch::Sender<Arc<Policy>>,
     /// The number of replacements of the policy. A decision of an earlier policy is made anew.
     generation: AtomicU64,
@@ -67,10 +71,24 @@ impl Access {
         let passwords = Passwords::new().map_err(no_random)?;
         Ok(Self {
             path,
+            links: None,
             policy: watch::Sender::new(Arc::new(policy)),
             generation: AtomicU64::new(0),
             passwords: Arc::new(passwords),
         })
+    }
+
+    /// The same, where every client with the rights to it shares links that are signed with this `secret`.
+    pub fn with_links(self, secret: &[u8]) -> Self {
+        self.policy.send_modify(|policy| {
+            if let Some(policy) = Arc::get_mut(policy) {
+                policy.add_links(secret);
+            }
+        });
+        Self {
+            links: Some(secret.into()),
+            ..self
+        }
     }
 
     /// True where a client can prove to be a subject; else credentials mean nothing.
@@ -96,8 +114,11 @@ impl Access {
         };
         let read = file::read(path);
         self.passwords.counters.reloads[usize::from(read.is_err())].add(1);
-        let policy = read?;
+        let mut policy = read?;
         warn(&policy);
+        self.links
+            .iter()
+            .for_each(|secret| policy.add_links(secret));
         let mut policy = Arc::new(policy);
         // Those that wait for a replacement find its generation. The old policy is freed when no reactor waits for the
         // lock.

@@ -46,6 +46,8 @@ pub struct Config {
     pub access: Option<PathBuf>,
     /// What everybody may do, in place of an access file.
     pub share: Option<Sharing>,
+    /// Links are signed with a key of the server's own.
+    pub links: bool,
     /// The names that are hidden.
     pub hidden: Vec<store::NamePattern>,
     /// Number of reactors, at least 1.
@@ -141,7 +143,7 @@ impl Config {
         let mut service = args
             .protocol
             .service_config(logs, storage.staging(), hosts)?;
-        let share = network.share;
+        let (share, links) = (network.share, network.links);
         for (option, is_given) in [
             ("--access", access.is_some()),
             ("--allow-anonymous", listen.allow_anonymous),
@@ -158,6 +160,12 @@ impl Config {
         }
         let hidden = storage.hidden(share.is_some())?;
         let values = if let Some(mut settings) = s3.settings()? {
+            if links {
+                return Err(ConfigError(
+                    "--links cannot be had with --store: its key lies in a directory; name a link key in the file of --access"
+                        .to_owned(),
+                ));
+            }
             if settings.redirect_from.is_some() && service.kept_fields.names().next().is_some() {
                 return Err(ConfigError(
                     "--keep-field cannot be had with --redirect-from: the store answers then, and has another name for the \
@@ -202,6 +210,7 @@ impl Config {
             tls,
             access,
             share,
+            links,
             hidden,
             threads: network.threads(),
             pin: network.pin,

@@ -74,6 +74,11 @@ pub struct Network {
     )]
     pub share: Option<Sharing>,
 
+    /// Sign links by which others read a folder or hand files in, for who has the right `link`, or without --access
+    /// for all who reach the server; the key is DIR/.data-server/links
+    #[arg(long)]
+    pub links: bool,
+
     /// Let anyone who reaches the server read, write and delete: without this, --share, --access or --read-only the
     /// server listens only on loopback addresses and unix sockets
     #[arg(long)]

@@ -40,7 +40,7 @@ const NO_SHARE: &Kind = &Kind::new(StatusCode::FORBIDDEN, "no-share").flags(&[Fl
 
 pub const NOT_OFFERED: Refusal = Refusal::new(
     NO_SHARE,
-    "this server signs no links for you: that takes --access, and in its file `shares` of your subject, the name of a link key",
+    "this server signs no links for you: that takes --links, or --access, and in its file `shares` of your subject, the name of a link key",
 );
 
 pub const NOT_COUNTED: Refusal = Refusal::new(

@@ -138,6 +138,8 @@ const Keys = (() => {
     $("next").hidden = isAll ? from + listed.limit >= arranged.length : !hasMore;
     $("zip").hidden = isEmpty || isSearch || listed.prefix !== "" || !Rights.hasBelow("read", listed.folder);
     $("zip").href = zipOf(listed.folder);
+    $("share-folder").hidden = isSearch || listed.prefix !== "" || !Share.may(listed.folder);
+    $("share-folder").dataset.folder = listed.folder;
     Preview.outline();
   }
 

@@ -8,6 +8,7 @@ mod existing;
 mod failures;
 mod hidden;
 mod links;
+mod own_links;
 mod reload;
 mod rights;
 mod shares;
