@@ -20,7 +20,7 @@ use crate::file_error::{read_text, unreadable};
 use crate::value::check_prefix;
 
 /// The realm of a file that names none.
-const REALM: &str = "data-server";
+pub const REALM: &str = "data-server";
 
 /// The fault of the file, or of one that it names.
 #[derive(Debug, thiserror::Error)]

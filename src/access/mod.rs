@@ -60,7 +60,7 @@ impl Access {
             may: rights.to_vec(),
             existing: Some(Existing::Conflict),
         };
-        Self::new(None, Policy::new("", vec![rule]))
+        Self::new(None, Policy::new(file::REALM, vec![rule]))
     }
 
     fn new(path: Option<PathBuf>, policy: Policy) -> Result<Self, BadAccess> {

@@ -5,18 +5,18 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{Failure, UsageError};
 use crate::lifecycle::{BOUNDS, ask};
-use crate::store::bounds::{Bound, named};
+use crate::store::bounds::{Bound, Total, named};
 use crate::store::{BoundReport, report_bounds, server_of};
 
 /// Where a report comes from, and what it says.
-#[derive(Deserialize, Serialize)]
+#[derive(Serialize)]
 struct Report {
     /// `server`, or `files`.
-    source: String,
+    source: &'static str,
     /// How old the uses in it are, where uses were noted.
     uses_seconds_ago: Option<u64>,
     bounds: Vec<BoundReport>,
@@ -34,16 +34,8 @@ pub fn describe_bounds(
     } else {
         ask_server(dir)
     };
-    let (mut report, unasked) = match asked {
-        Ok(bounds) => {
-            let (source, uses_seconds_ago) = ("server".to_owned(), Some(0));
-            let report = Report {
-                source,
-                uses_seconds_ago,
-                bounds,
-            };
-            (report, String::new())
-        }
+    let (source, uses_seconds_ago, bounds, unasked) = match asked {
+        Ok(bounds) => ("server", Some(0), bounds, String::new()),
         Err(why) if bounds.is_empty() => {
             return Err(UsageError(format!(
                 "bounds: there are none: give --max-size, --bound, or a configuration file that has some (the server of {}: {why})",
@@ -52,14 +44,14 @@ pub fn describe_bounds(
             .into());
         }
         Err(why) => {
-            let (reports, uses_seconds_ago) = report_bounds(dir, bounds, most)?;
-            let report = Report {
-                source: "files".to_owned(),
-                uses_seconds_ago,
-                bounds: reports,
-            };
-            (report, why)
+            let (bounds, noted) = report_bounds(dir, bounds, most)?;
+            ("files", noted, bounds, why)
         }
+    };
+    let mut report = Report {
+        source,
+        uses_seconds_ago,
+        bounds,
     };
     for bound in &mut report.bounds {
         bound.next.truncate(most);
@@ -98,15 +90,15 @@ fn ask_server(dir: &Path) -> Result<Vec<BoundReport>, String> {
 
 /// Adds a bound to `text`.
 fn describe(text: &mut String, bound: &BoundReport) -> std::fmt::Result {
-    let (name, size) = (named(&bound.prefix), readable(bound.bytes));
+    let (name, size) = (named(&bound.prefix), readable(bound.total.bytes));
     let each = if bound.names.is_empty() { "" } else { "each " };
     writeln!(
         text,
         "{name} ({each}{}): {} values, {size}",
-        bound.limits, bound.keys
+        bound.limits, bound.total.keys
     )?;
     for name in &bound.names {
-        let (size, keys) = (readable(name.bytes), name.keys);
+        let (size, keys) = (readable(name.total.bytes), name.total.keys);
         writeln!(text, "  {}: {keys} values, {size}", name.prefix)?;
     }
     let ages = [
@@ -121,11 +113,12 @@ fn describe(text: &mut String, bound: &BoundReport) -> std::fmt::Result {
     if !bound.removes {
         return writeln!(text, "  a quota: removes nothing");
     }
-    if bound.would_go_keys > 0 {
-        let (keys, size) = (bound.would_go_keys, readable(bound.would_go_bytes));
+    let Total { bytes, keys } = bound.would_go;
+    if keys > 0 {
+        let size = readable(bytes);
         writeln!(text, "  would go now: {keys} values, {size}")?;
     }
-    if !bound.may_remove && bound.keys > 0 {
+    if !bound.may_remove && bound.total.keys > 0 {
         writeln!(
             text,
             "  removes nothing of it until a server is started with --evict-existing"

@@ -170,7 +170,7 @@ impl Config {
             }
             if !service.action_results.is_empty() {
                 return Err(ConfigError(
-                    "--content: kind = \"bazel-ac\" cannot be had with --store: each GET would ask it for all outputs"
+                    "--content cannot be had with --store: not kind = \"bazel-ac\", for which each GET would ask the store for all outputs"
                         .to_owned(),
                 ));
             }

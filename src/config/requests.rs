@@ -85,9 +85,10 @@ pub struct ProtocolArgs {
     content: Vec<Content>,
 
     /// Folder that is a site, as a table of TOML, in the file `[[site]]`: its prefix ('' is the root), index (the value
-    /// that a folder is opened as, instead of its listing; default "index.html"), scripts = true (its pages run
-    /// scripts, which may do on this server what their reader may: give it a host name of its own); siblings .br, .zst
-    /// and .gz go to clients that take them; repeat for more [default: none]
+    /// that a folder is opened as, instead of its listing; default "index.html"), clean = true (about is about.html),
+    /// fallback and not-found (the pages for addresses without a value, with 200 and 404), scripts = true (its pages
+    /// run scripts, which may do on this server what their reader may: give it a host name of its own); siblings .br,
+    /// .zst and .gz go to clients that take them; repeat for more [default: none]
     #[arg(long, value_name = "TABLE", value_parser = site)]
     site: Vec<Site>,
 
@@ -187,6 +188,11 @@ struct SiteTable {
     index: Option<String>,
     #[serde(default)]
     scripts: bool,
+    #[serde(default)]
+    clean: bool,
+    fallback: Option<String>,
+    #[serde(rename = "not-found")]
+    not_found: Option<String>,
 }
 
 /// The site that `text` is, the entries of a table.
@@ -195,6 +201,9 @@ fn site(text: &str) -> Result<Site, String> {
         prefix,
         index,
         scripts,
+        clean,
+        fallback,
+        not_found,
     } = table(text)?;
     check_prefix(&prefix)?;
     if !prefix.is_empty() && !prefix.ends_with('/') {
@@ -204,10 +213,22 @@ fn site(text: &str) -> Result<Site, String> {
     if !Key::new(&*index).is_ok_and(|key| key.is_flat()) {
         return Err("index: give the name of a value in a folder, such as index.html".to_owned());
     }
+    let page = |option: &str, name: Option<String>| {
+        let key = name.map(|name| format!("{prefix}{name}"));
+        match key.as_deref().map(Key::new).transpose() {
+            Ok(_) => Ok(key),
+            Err(why) => Err(format!(
+                "{option}: give the name of a value below the prefix, such as 404.html: {why}"
+            )),
+        }
+    };
     Ok(Site {
-        prefix,
         index,
         scripts,
+        clean,
+        fallback: page("fallback", fallback)?,
+        not_found: page("not-found", not_found)?,
+        prefix,
     })
 }
 

@@ -1,5 +1,5 @@
-//! Sites: below the prefixes of `[[site]]` a folder is opened as its index, stored pages may run scripts, and a value
-//! goes out compressed where a sibling holds it so.
+//! Sites: below the prefixes of `[[site]]` a folder is opened as its index, a page may answer where there is no value,
+//! stored pages may run scripts, and a value goes out compressed where a sibling holds it so.
 //!
 //! Pure: which site a key is in.
 
@@ -18,6 +18,13 @@ pub struct Site {
     pub index: String,
     /// Its pages run scripts, as pages of this origin.
     pub scripts: bool,
+    /// An address without a value is that of the page of this name with `.html` behind it.
+    pub clean: bool,
+    /// The key of the page that a person gets who opens an address without a value: an application shows what the
+    /// address means.
+    pub fallback: Option<String>,
+    /// The key of the page that says that an address has no value.
+    pub not_found: Option<String>,
 }
 
 /// The sites.
@@ -66,6 +73,9 @@ mod tests {
             prefix: prefix.to_owned(),
             index: INDEX.to_owned(),
             scripts: false,
+            clean: false,
+            fallback: None,
+            not_found: None,
         }
     }
 

@@ -422,4 +422,25 @@ mod tests {
         let own = passed_listener(listening.as_raw_fd()).unwrap();
         assert_eq!(own.local_addr().unwrap(), listening.local_addr().unwrap());
     }
+
+    #[test]
+    fn others_reach_a_place_on_all_addresses_by_those_of_the_interfaces() {
+        let urls = |at: &str| {
+            let at = ListenAddress::Address(at.parse().unwrap());
+            Listen::in_the_clear(at).urls_for_others()
+        };
+        assert!(urls("127.0.0.1:80").is_empty() && urls("192.0.2.1:80").is_empty());
+        let (of_v4, all) = (urls("0.0.0.0:81"), urls("[::]:81"));
+        let interfaces = if_addrs::get_if_addrs().unwrap();
+        for it in interfaces {
+            let url = format!("http://{}", SocketAddr::new(it.ip(), 81));
+            let is_for_others = !it.is_loopback() && !it.is_link_local();
+            assert_eq!(all.contains(&url), is_for_others, "{url}");
+            assert_eq!(
+                of_v4.contains(&url),
+                is_for_others && it.ip().is_ipv4(),
+                "{url}"
+            );
+        }
+    }
 }

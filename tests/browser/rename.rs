@@ -308,7 +308,7 @@ fn a_folder_and_a_selection_are_copied() {
     });
 }
 
-/// Whatever the reason, the sentence of the server is shown.
+/// Whatever the reason, the sentence of the server is shown, in the words of the page.
 #[test]
 fn a_folder_that_the_server_does_not_move_stays_and_the_reason_is_shown() {
     browse_keys(&[("a/x", "x"), ("b/y", "y")], |page, server| {
@@ -327,7 +327,7 @@ fn a_folder_that_the_server_does_not_move_stays_and_the_reason_is_shown() {
             (
                 409,
                 "a value is there",
-                "It was not renamed: a value is there. Nothing was changed.",
+                "It was not renamed: a file is there. Nothing was changed.",
             ),
         ] {
             page.click("button[aria-label='Rename, move or copy a/']");

@@ -92,6 +92,7 @@ fn a_file_moves_into_a_folder_that_is_named_as_the_path_is() {
             server.store("files/one", "1");
             server.store("two", "2");
             page.visit(front.addr, "/files/?view=two");
+            page.says("#preview-body", "2");
             page.click("#preview-rename");
             page.says("#naming-title", "Rename two");
             page.eval("$('#naming-folder').value = 'files/'");

@@ -107,6 +107,8 @@ fn what_is_there_is_replaced_only_when_asked_for() {
         page.says("#ask-facts", "There now5 B, changed ");
         page.says("#ask-facts", "Your file5 B, changed ");
         assert_eq!(page.text("#ask-no"), "Keep what is there");
+        // There are no others to do the same with.
+        page.holds("!$('#ask-all').checkVisibility()");
         page.click("#ask-no");
         page.says("#uploads-count", "0 of 1 uploaded, 1 left as it was");
         assert_eq!(server.dir.read("a"), b"old a");
@@ -288,5 +290,39 @@ fn eight_hundred_small_files_are_uploaded_in_five_seconds() {
         eprintln!("800 uploads took {seconds:.1} s, bare requests {bare:.1} s");
         let is_right = seconds <= f64::max(5.0, 3.0 * bare);
         assert!(is_right, "{seconds} s, {bare} s");
+    });
+}
+
+#[test]
+fn a_file_keeps_its_date() {
+    browse_keys(&[("later", "x")], |page, server| {
+        page.says("#state", "Live");
+        let date = SystemTime::UNIX_EPOCH + Duration::from_millis(981_173_106_500);
+        let files = [("old.txt", 5), ("old.bin", 200_000)].map(|(name, length)| {
+            let path = page.file(name, pattern(1, length));
+            let file = fs::File::options().write(true).open(&path).expect("a file");
+            file.set_modified(date).expect("a date");
+            path
+        });
+        choose(page, &[&files[0], &files[1]]);
+        page.says("#uploads-count", "2 of 2 uploaded");
+        page.shows(&["later", "old.bin", "old.txt"]);
+        let years = "$$('#rows time').map((it) => it.dateTime.slice(0, 4) === '2001' && it.textContent.includes('2001'))";
+        assert_eq!(page.eval(years), json!([false, true, true]));
+        for key in ["old.txt", "old.bin"] {
+            assert_eq!(server.get(key).header("x-oc-mtime"), Some("981173106.5"));
+        }
+        // So says the question, and the column once the page is loaded anew.
+        choose(page, &[&files[0]]);
+        page.says("#ask-facts", "There now5 B, changed Feb 3, 2001");
+        page.click("#ask-no");
+        page.reload();
+        page.shows(&["later", "old.bin", "old.txt"]);
+        assert_eq!(page.eval(years), json!([false, true, true]));
+        page.click("[data-column=time] .sort");
+        page.shows(&["later", "old.bin", "old.txt"]);
+        page.click("[data-column=time] .sort");
+        page.shows(&["old.bin", "old.txt", "later"]);
+        assert_eq!(page.complaints(), [""; 0]);
     });
 }

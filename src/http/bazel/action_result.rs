@@ -6,6 +6,18 @@
 
 use std::str::from_utf8;
 
+/// The places of the `Digest`s in a message, as the numbers of the fields that lead to each.
+pub type Places = [&'static [u64]];
+
+/// In an `ActionResult`: of output files, and of what was printed.
+pub const OUTPUTS: &Places = &[&[2, 2], &[6], &[8]];
+
+/// In an `ActionResult`: of the trees of output directories.
+pub const TREES: &Places = &[&[3, 3]];
+
+/// In a `Tree`: of the files of the root and of the folders below it.
+pub const FILES: &Places = &[&[1, 1, 2], &[2, 1, 2]];
+
 /// A blob that is named.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Blob {
@@ -15,57 +27,27 @@ pub struct Blob {
     pub len: u64,
 }
 
-/// What an entry names.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Outputs {
-    /// Files, and what was printed.
-    pub blobs: Vec<Blob>,
-    /// Lists of the files of a directory.
-    pub trees: Vec<Blob>,
+/// The blobs that `message` names in these places.
+pub fn blobs(message: &[u8], places: &Places) -> Option<Vec<Blob>> {
+    let mut found = Vec::new();
+    for place in places {
+        add_blobs(message, place, &mut found)?;
+    }
+    Some(found)
 }
 
-/// What the `ActionResult` of these bytes names.
-pub fn outputs_of_action(result: &[u8]) -> Option<Outputs> {
-    let mut outputs = Outputs::default();
-    each_field(result, |field, bytes, _| {
-        match field {
-            // output_files, stdout_digest, stderr_digest, output_directories.
-            2 => outputs.blobs.push(blob_in(bytes, 2)?),
-            6 | 8 if !bytes.is_empty() => outputs.blobs.push(blob(bytes)?),
-            3 => outputs.trees.push(blob_in(bytes, 3)?),
-            _ => {}
-        }
-        Some(())
-    })?;
-    Some(outputs)
-}
-
-/// The files that the `Tree` of these bytes lists.
-pub fn files_of_tree(tree: &[u8]) -> Option<Vec<Blob>> {
-    let mut files = Vec::new();
-    each_field(tree, |field, directory, _| match field {
-        // root and children, and of each its files.
-        1 | 2 => each_field(directory, |field, file, _| {
-            if field == 1 {
-                files.push(blob_in(file, 2)?);
-            }
-            Some(())
+fn add_blobs(message: &[u8], place: &[u64], found: &mut Vec<Blob>) -> Option<()> {
+    match place.split_first() {
+        Some((next, rest)) => each_field(message, |field, bytes, _| match field {
+            field if field == *next => add_blobs(bytes, rest, found),
+            _ => Some(()),
         }),
-        _ => Some(()),
-    })?;
-    Some(files)
-}
-
-/// The blob of a `Digest`, the field of this number in `message`.
-fn blob_in(message: &[u8], number: u64) -> Option<Blob> {
-    let mut found = None;
-    each_field(message, |field, digest, _| {
-        if field == number {
-            found = Some(blob(digest)?);
+        None if message.is_empty() => Some(()),
+        None => {
+            found.push(blob(message)?);
+            Some(())
         }
-        Some(())
-    })?;
-    found
+    }
 }
 
 /// The blob of a `Digest`.
@@ -156,42 +138,41 @@ mod tests {
         [field(1, hash.as_bytes()), number(2 << 3), number(*len)].concat()
     }
 
-    fn blobs() -> impl Strategy<Value = Vec<(String, u64)>> {
+    fn some() -> impl Strategy<Value = Vec<(String, u64)>> {
         vec(("[0-9a-f]{64}", any::<u64>()), 0..6)
     }
 
-    fn named(blobs: &[(String, u64)]) -> Vec<Blob> {
-        let named = blobs.iter().cloned();
+    fn named(some: &[(String, u64)]) -> Vec<Blob> {
+        let named = some.iter().cloned();
         named.map(|(hash, len)| Blob { hash, len }).collect()
     }
 
     proptest! {
         #[test]
-        fn what_an_entry_and_a_tree_name_is_found(files in blobs(), trees in blobs(), junk in vec(any::<u8>(), 0..40)) {
+        fn what_an_entry_and_a_tree_name_is_found(files in some(), trees in some(), junk in vec(any::<u8>(), 0..40)) {
             let unknown = [vec![0x29], vec![7; 8], vec![0x2d], vec![7; 4], field(77, &junk), number(4 << 3), number(300)].concat();
             let file = |blob| [field(1, b"out"), field(2, &digest(blob)), number(4 << 3), vec![1]].concat();
             let mut entry = unknown.clone();
             entry.extend(files.iter().flat_map(|blob| field(2, &file(blob))));
             entry.extend(trees.iter().flat_map(|blob| field(3, &field(3, &digest(blob)))));
-            let found = outputs_of_action(&entry).expect("an entry");
-            prop_assert_eq!(&found, &Outputs { blobs: named(&files), trees: named(&trees) });
+            prop_assert_eq!(blobs(&entry, OUTPUTS), Some(named(&files)));
+            prop_assert_eq!(blobs(&entry, TREES), Some(named(&trees)));
             let directory: Vec<u8> = files.iter().flat_map(|blob| field(1, &file(blob))).collect();
             let tree = [field(1, &directory), unknown, field(2, &directory)].concat();
-            prop_assert_eq!(files_of_tree(&tree).expect("a tree"), named(&[&files[..], &files].concat()));
+            prop_assert_eq!(blobs(&tree, FILES), Some(named(&[&files[..], &files].concat())));
             // What is cut off is none, unless it is cut between two fields.
             for end in 0..entry.len() {
-                if let Some(part) = outputs_of_action(&entry[..end]) {
-                    prop_assert!(part.blobs.len() <= files.len() && part.trees.len() <= trees.len());
-                }
+                let part = blobs(&entry[..end], OUTPUTS);
+                prop_assert!(part.is_none_or(|part| part.len() <= files.len()));
             }
         }
 
         #[test]
         fn any_bytes_are_an_entry_or_none(bytes in vec(any::<u8>(), 0..200)) {
-            for blob in outputs_of_action(&bytes).into_iter().flat_map(|it| it.blobs) {
-                prop_assert!(blob.hash.len() >= 32);
+            for places in [OUTPUTS, TREES, FILES] {
+                let found = blobs(&bytes, places).unwrap_or_default();
+                prop_assert!(found.iter().all(|blob| blob.hash.len() >= 32));
             }
-            files_of_tree(&bytes);
         }
     }
 
@@ -203,9 +184,9 @@ mod tests {
             &"A".repeat(64),
         ] {
             let entry = field(2, &field(2, &digest(&(bad.to_owned(), 1))));
-            assert_eq!(outputs_of_action(&entry), None, "{bad}");
+            assert_eq!(blobs(&entry, OUTPUTS), None, "{bad}");
         }
-        assert_eq!(outputs_of_action(b""), Some(Outputs::default()));
-        assert_eq!(outputs_of_action(b"\xff"), None);
+        assert_eq!(blobs(b"", OUTPUTS), Some(Vec::new()));
+        assert_eq!(blobs(b"\xff", OUTPUTS), None);
     }
 }

@@ -7,6 +7,7 @@
 mod action_result;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 
 use crate::access::Right;
 use crate::http::auth::need::Need;
@@ -19,7 +20,7 @@ use crate::http::response::Outcome;
 use crate::http::values::get::{GetOptions, get};
 use crate::http::verb::{Parsed, Verb, parsed};
 use crate::store::{Directory, Key, Purpose};
-use action_result::{Blob, files_of_tree, outputs_of_action};
+use action_result::{Blob, FILES, OUTPUTS, TREES, blobs};
 
 /// The end of the prefix of an action cache, and that of its outputs in its place.
 const ENDS: [&str; 2] = ["ac/", "cas/"];
@@ -75,28 +76,28 @@ impl EntryRequest {
     /// True if there is an entry, and all that it names.
     async fn is_whole(&self, directory: &Directory) -> Result<bool, Refusal> {
         let entry = read(directory, &self.key).await?;
-        let Some(outputs) = entry.and_then(|entry| outputs_of_action(&entry)) else {
+        let (Some(outputs), Some(trees)) = (blobs(&entry, OUTPUTS), blobs(&entry, TREES)) else {
             return Ok(false);
         };
-        let mut are_there = self.are_there(directory, outputs.blobs).await?;
-        for tree in outputs.trees {
-            if !are_there {
-                break;
+        if !self.are_there(directory, outputs).await? {
+            return Ok(false);
+        }
+        for tree in trees {
+            let mut files = Some(Vec::new());
+            // Of a directory with more files only the list of them has to be there.
+            if tree.len <= MOST {
+                let list = read(directory, &self.output(&tree)?).await?;
+                files = blobs(&list, FILES);
             }
-            let listed = if tree.len <= MOST {
-                let key = self.output(&tree)?;
-                read(directory, &key).await?.map(|it| files_of_tree(&it))
-            } else {
-                // Of a directory with so many files only the list of them has to be there.
-                Some(Some(Vec::new()))
-            };
-            let Some(mut files) = listed.flatten() else {
+            let Some(mut files) = files else {
                 return Ok(false);
             };
             files.push(tree);
-            are_there = self.are_there(directory, files).await?;
+            if !self.are_there(directory, files).await? {
+                return Ok(false);
+            }
         }
-        Ok(are_there)
+        Ok(true)
     }
 
     async fn are_there(&self, directory: &Directory, blobs: Vec<Blob>) -> Result<bool, Refusal> {
@@ -111,10 +112,10 @@ impl EntryRequest {
     }
 }
 
-/// The value of `key`, if there is one that is not longer than [`MOST`].
-async fn read(directory: &Directory, key: &Key<'_>) -> Result<Option<bytes::Bytes>, Refusal> {
+/// The value of `key`; what is no message where there is none, or one that is longer than [`MOST`].
+async fn read(directory: &Directory, key: &Key<'_>) -> Result<Bytes, Refusal> {
     match directory.get(key, Purpose::Scan).await? {
-        Some(found) if found.meta.len <= MOST => Ok(Some(found.whole().await?)),
-        _ => Ok(None),
+        Some(found) if found.meta.len <= MOST => Ok(found.whole().await?),
+        _ => Ok(Bytes::from_static(b"\xff")),
     }
 }

@@ -24,6 +24,8 @@ const Keys = (() => {
   let from = 0;
   /** The entity tag of the page that was read last. */
   let tag = null;
+  /** The dates of files that this page uploads, until the server tells of them: it tells their versions alone. */
+  const dates = new Map();
   let loading = null;
   /** How long the server took for the last page, in milliseconds. */
   let cost = 0;
@@ -208,7 +210,8 @@ const Keys = (() => {
     const at = position(key);
     const isShown = entries[at]?.key === key;
     if (op === "delete" && isShown) entries.splice(at, 1);
-    else if (op === "put" && isOnPage(key, at)) entries.splice(at, isShown ? 1 : 0, { key, size, etag, modified: timeOf(etag) });
+    else if (op === "put" && isOnPage(key, at)) entries.splice(at, isShown ? 1 : 0, { key, size, etag, modified: timeOf(etag), date: dates.get(key) });
+    dates.delete(key);
   }
 
   /** A change below a folder: a key that comes may bring the folder along. One that goes may have been its last, which
@@ -238,6 +241,8 @@ const Keys = (() => {
     sort,
     turn,
     isLoading: () => loading !== null,
+    /** A file is about to be stored with this date. */
+    date: (key, date) => Live.isLive() && date > 0 && dates.set(key, date.toISOString()),
     /** How long the last page took to be read, in milliseconds. */
     cost: () => cost,
     /** The entry of a key as it is now, if it is shown. */

@@ -49,7 +49,7 @@ const Rows = (() => {
   /** The row of `entry`, made or brought up to date. */
   function draw(entry, marksNew) {
     const old = rows.get(entry.key);
-    if (old && old.dataset.etag === entry.etag) return old;
+    if (old && (entry.isFolder || old.dataset.version === version(entry))) return old;
     const row = old ?? (entry.isFolder ? folderRow(entry) : fileRow(entry));
     rows.set(entry.key, row);
     if (entry.isFolder) outline(entry.key);
@@ -58,8 +58,11 @@ const Rows = (() => {
     return row;
   }
 
+  /** A date may be told later than the version that it is of. */
+  const version = ({ etag, date = "" }) => `${etag} ${date}`;
+
   function fill(row, entry) {
-    row.dataset.etag = entry.etag;
+    row.dataset.version = version(entry);
     const date = new Date(entry.date ?? entry.modified);
     const time = make("time", { datetime: date.toISOString(), title: Format.full.format(date) }, Format.ago(date));
     row.querySelector(".size").textContent = Format.size(entry.size);

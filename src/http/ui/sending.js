@@ -33,9 +33,12 @@ const Sending = (() => {
   /** Whether the file goes in one request, which asks for its condition too late. */
   const isWhole = (file) => file.size <= SMALL || !isResumable;
 
+  /** The field for the date that the file has here. */
+  const dated = ({ lastModified }) => (lastModified > 0 ? { "X-OC-Mtime": lastModified / 1000 } : {});
+
   async function attempt(upload, condition, tell) {
     const { file, abort } = upload;
-    if (isWhole(file)) return transfer(upload, { method: "PUT", address: path(upload.key), headers: condition, from: 0 }, tell);
+    if (isWhole(file)) return transfer(upload, { method: "PUT", address: path(upload.key), headers: { ...condition, ...dated(file) }, from: 0 }, tell);
     const { url, from, isComplete } = (await find(upload, condition)) ?? (await create(upload, condition)) ?? {};
     if (url === undefined) return attempt(upload, condition, tell);
     if (!isComplete) {
@@ -75,7 +78,7 @@ const Sending = (() => {
 
   /** Creates the upload, by POST: where that is not known it stores nothing. */
   async function create({ key, file, abort }, condition) {
-    const headers = { ...condition, "Upload-Complete": "?0", "Upload-Length": file.size, "Cache-Control": "" };
+    const headers = { ...condition, ...dated(file), "Upload-Complete": "?0", "Upload-Length": file.size, "Cache-Control": "" };
     if (file.type) headers["Content-Type"] = file.type;
     const address = path(key);
     try {

@@ -225,6 +225,7 @@ const Uploads = (() => {
         upload.item.querySelector(".name").textContent = shown(upload.key);
       }
       try {
+        Keys.date(upload.key, new Date(upload.file.lastModified));
         await Sending.send(upload, present ? { "If-Match": present.etag } : { "If-None-Match": "*" }, (what) => tell(upload, what));
         return true;
       } catch (error) {
@@ -239,7 +240,8 @@ const Uploads = (() => {
   async function look({ key }, signal) {
     try {
       const { headers } = await request(path(key), { method: "HEAD", signal });
-      return { etag: headers.get("ETag"), size: Number(headers.get("Content-Length")), modified: headers.get("Last-Modified") };
+      const date = headers.get("X-OC-Mtime");
+      return { etag: headers.get("ETag"), size: Number(headers.get("Content-Length")), modified: date ? 1000 * date : headers.get("Last-Modified") };
     } catch (error) {
       if (error.status === 404) return null;
       throw error;
@@ -250,8 +252,9 @@ const Uploads = (() => {
     if (!Rights.has("write", upload.key)) throw new Error("it is there already, and you may not replace it");
     fate(upload, "there is one already");
     upload.isIdle = true;
-    const [there, mine] = [new Date(present.modified), new Date(upload.file.lastModified)];
+    const [there, mine] = [new Date(present.date ?? present.modified), new Date(upload.file.lastModified)];
     const facts = (size, date, other) => `${Format.size(size)}, changed ${Format.day.format(date)}${date > other ? " (newer)" : ""}`;
+    await new Promise((resolve) => setTimeout(resolve)); // a source that has no more files has ended by then
     const others = queue.length + sources.size > 0 || running.size > 1;
     const answer = await ask({
       title: `Replace ${shown(upload.key)}?`,

@@ -19,7 +19,9 @@ use crate::http::uploads::{
     INCONSISTENT_LENGTH, NO_SUCH_UPLOAD, UploadPart, UploadState, kept_headers,
 };
 use crate::http::values::put::{PutRequest, compare, count_upload, verify};
-use crate::store::{self, Digests, Error, Field, NoPlace, Published, Resumable, UploadId, check};
+use crate::store::{
+    self, Digests, Error, Field, Key, NoPlace, Published, Resumable, UploadId, check,
+};
 
 const COMPLETE: &Kind = &Kind::new(StatusCode::CONFLICT, "upload-complete");
 const TAKEN: &Kind = &Kind::new(StatusCode::CONFLICT, "upload-taken");
@@ -225,6 +227,8 @@ async fn publish_file(
     of_value: Digests,
 ) -> Result<Published, Refusal> {
     let Service { config, store, .. } = &*request.service;
+    // An earlier start may have hidden other names.
+    Key::new(upload.key().as_str())?;
     let mut by_key = PutRequest::of(upload.key().clone(), config)?;
     let (mut put, expected) = if let Some(put) = put {
         (*put, by_key.expected)

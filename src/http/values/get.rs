@@ -60,6 +60,17 @@ impl GetOptions {
         }
     }
 
+    /// The same without what holds for an answer of 200 alone (RFC 9110, section 13.2.1): all of the value.
+    pub fn of_whole(&self) -> Self {
+        Self {
+            preconditions: None,
+            ranges: HeaderMap::new(),
+            digest: self.digest,
+            takes_gzip: self.takes_gzip,
+            query: None,
+        }
+    }
+
     /// True where all of the value is wanted, whatever it is.
     fn want_all(&self) -> bool {
         self.preconditions.is_none() && self.ranges.is_empty() && self.digest.is_none()

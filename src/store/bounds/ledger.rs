@@ -32,6 +32,8 @@ pub struct State {
     in_flight: BTreeMap<Box<str>, Vec<Option<u64>>>,
     /// The changes that are admitted, and the evictions, that are neither made nor given up.
     pub under_way: usize,
+    /// The evictions among them.
+    pub leaving: usize,
     /// The values that end, in that order.
     pub ends: BTreeSet<(u64, Box<str>)>,
     /// Prefixes of names that the index reads again, and since which count; those that it does not meet are gone.
@@ -301,7 +303,9 @@ impl State {
 
     /// The removal of the `value` of `key` by the server begins, or is over.
     pub fn leave(&mut self, bounds: &[Bound], key: &str, value: &Value, begins: bool) {
-        self.under_way = self.under_way + usize::from(begins) - usize::from(!begins);
+        for count in [&mut self.under_way, &mut self.leaving] {
+            *count = *count + usize::from(begins) - usize::from(!begins);
+        }
         if value.is_forgotten() {
             return;
         }

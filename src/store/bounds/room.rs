@@ -48,14 +48,12 @@ impl Account {
     /// Who goes for the value of `ask`, which has not been admitted by `held`; `None` where it has.
     pub fn for_change(self: &Arc<Self>, held: &RoomReservation, ask: &Ask<'_>) -> Option<Choice> {
         let except = [ask.key, ask.source.unwrap_or(ask.key)];
-        let (mut lacks, mut is_under_way) = (Vec::new(), false);
-        {
-            let state = self.state.lock();
-            is_under_way |= state.under_way > 0;
-            let waits_for = held.waits_for.as_ref()?;
-            if waits_for.is_empty() {
-                return Some(Choice::Nobody(None));
-            }
+        let waits_for = held.waits_for.as_ref()?;
+        if waits_for.is_empty() {
+            return Some(Choice::Nobody(None));
+        }
+        let look = || {
+            let (state, mut lacks) = (self.state.lock(), Vec::new());
             for (at, scope, needs) in waits_for {
                 let Some(sums) = state.scopes[*at].get(scope) else {
                     continue;
@@ -66,7 +64,9 @@ impl Account {
                     lacks.push((*at, scope, beyond));
                 }
             }
-        }
+            (lacks, state.under_way > 0)
+        };
+        let (lacks, is_under_way) = look();
         for (at, scope, beyond) in &lacks {
             let is_in = |key: &str| self.bounds[*at].prefix.scope(key) == Some(scope);
             let mut victims = self.victims_of_end(is_in);
@@ -78,7 +78,10 @@ impl Account {
             }
         }
         Some(match lacks.first() {
-            Some((at, scope, _)) if !is_under_way => Choice::Nobody(Some(self.refusal(*at, scope))),
+            // Others may have chosen those that were left meanwhile.
+            Some((at, scope, _)) if !is_under_way && look() == (lacks.clone(), false) => {
+                Choice::Nobody(Some(self.refusal(*at, scope)))
+            }
             _ => Choice::Wait,
         })
     }
@@ -103,6 +106,9 @@ impl Account {
         let mut victims = self.ended();
         if victims.is_empty() {
             victims = self.victims_of_disk(lacks, except);
+        }
+        if victims.is_empty() && self.state.lock().leaving > 0 {
+            return Choice::Wait;
         }
         if victims.is_empty() {
             *last = None;

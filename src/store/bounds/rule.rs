@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// How long a value is spared by eviction ahead of need, where the bound does not say it.
 pub const MIN_AGE: Duration = Duration::from_secs(3600);
@@ -76,7 +76,7 @@ impl fmt::Display for Bound {
 
 /// A number of values, and the bytes that they take.
 #[must_use]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Total {
     /// Bytes of the disk.
     pub bytes: u64,

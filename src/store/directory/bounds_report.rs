@@ -35,10 +35,9 @@ pub struct BoundReport {
     pub max_bytes: Option<u64>,
     /// The limit of values.
     pub max_keys: Option<u64>,
-    /// Bytes of the disk that its values take.
-    pub bytes: u64,
-    /// Its values.
-    pub keys: u64,
+    /// What its values take.
+    #[serde(flatten)]
+    pub total: Total,
     /// The fullest names, where each has a bound of its own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<NameReport>,
@@ -50,10 +49,8 @@ pub struct BoundReport {
     pub removes: bool,
     /// False until a start with `--evict-existing`.
     pub may_remove: bool,
-    /// Values beyond the bound, or too old.
-    pub would_go_keys: u64,
-    /// Their bytes.
-    pub would_go_bytes: u64,
+    /// What is beyond the bound, or too old.
+    pub would_go: Total,
     /// What goes next.
     pub next: Vec<NextReport>,
 }
@@ -63,10 +60,9 @@ pub struct BoundReport {
 pub struct NameReport {
     /// The prefix with this name.
     pub prefix: String,
-    /// Bytes of the disk that its values take.
-    pub bytes: u64,
-    /// Its values.
-    pub keys: u64,
+    /// What its values take.
+    #[serde(flatten)]
+    pub total: Total,
 }
 
 /// A value that goes soon.
@@ -118,7 +114,6 @@ pub fn report_now(account: &Account) -> Vec<BoundReport> {
 /// and may remove, no more would go at once than it is about to remove, and this is not reckoned.
 fn describe(account: &Account, at: usize, most: usize, is_to_foresee: bool) -> BoundReport {
     let bound = &account.bounds[at];
-    let Total { bytes, keys } = account.total(at);
     let (mut ages, mut next) = (Vec::new(), BinaryHeap::new());
     account.visit_counted(at, |_, name, value| {
         let age = value.age();
@@ -148,22 +143,19 @@ fn describe(account: &Account, at: usize, most: usize, is_to_foresee: bool) -> B
         limits: bound.to_string(),
         max_bytes: bound.max_size,
         max_keys: bound.max_keys,
-        bytes,
-        keys,
+        total: account.total(at),
         names: names
             .into_iter()
-            .map(|(prefix, Total { bytes, keys })| NameReport {
+            .map(|(prefix, total)| NameReport {
                 prefix: prefix.into(),
-                bytes,
-                keys,
+                total,
             })
             .collect(),
         oldest_idle_seconds: ages.iter().max().copied().map(seconds),
         median_idle_seconds: median.map(seconds),
         removes: bound.removes(),
         may_remove,
-        would_go_keys: would_go.keys,
-        would_go_bytes: would_go.bytes,
+        would_go,
         next: next
             .filter(|_| bound.removes())
             .map(|(Reverse(age), key, bytes)| NextReport {

@@ -13,13 +13,11 @@ use crate::plain::send;
 use crate::support::prelude::*;
 
 /// A value, its length, and how many minutes ago it was written.
-const VALUES: [(&str, u64, u64); 9] = [
-    ("artifacts/build-1042/app.tar.zst", 1, 1),
+const VALUES: [(&str, u64, u64); 7] = [
     ("backups/2026-11-25.dump", 1, 1),
     ("photos/lake.jpg", 1, 1),
     ("backup-2026-11-20.tar.zst", 1_288_490_188, 4 * 24 * 60),
     ("config.json", 0, 5),
-    ("interview.flac", 41_320_000, 26 * 60),
     ("report of the year.pdf", 820_400, 3 * 60),
     ("sketch.png", 96_300, 1),
     ("talk.mp4", 188_743_680, 40),

@@ -117,3 +117,37 @@ fn a_sibling_answers_those_who_may_read_it() {
         );
     }
 }
+
+/// A page in place of a value takes the right to both keys: that which was asked for, and its own.
+#[test]
+fn a_page_in_place_of_a_value_answers_those_who_may_read_it() {
+    let policy = [
+        subject("all"),
+        rule("all", "docs/", &["read"]),
+        subject("part"),
+        rule("part", "docs/part/", &["read"]),
+        rule("part", "docs/about", &["read"]),
+    ];
+    let site = "prefix = \"docs/\", clean = true, not-found = \"404.html\"";
+    let server = serve(&policy.concat(), &["--site", site]);
+    server.dir.place("docs/404.html", "the index");
+    server.dir.place("docs/about.html", "the index");
+    server.dir.place("docs/app.html", "the index");
+    for (who, at, expected) in [
+        ("all", "/docs/about", (200, true)),
+        ("all", "/docs/none", (404, true)),
+        // A folder that it may not list is none to it.
+        ("all", "/docs/none/", (404, true)),
+        ("part", "/docs/about", (200, true)),
+        ("part", "/docs/part/none", (404, false)),
+        ("part", "/docs/app", (403, false)),
+        ("part", "/docs/none", (403, false)),
+        ("", "/docs/about", (401, false)),
+        ("", "/docs/none", (401, false)),
+    ] {
+        for lines in ["", BROWSER] {
+            let found = asked(&server, who, at, lines);
+            assert_eq!(found, expected, "{who} {at} {lines}");
+        }
+    }
+}

@@ -36,8 +36,8 @@ fn a_page_shows_one_level_of_a_folder() {
     let time = humantime::parse_rfc3339(rows[2].time.as_deref().expect("a time"));
     let time = httpdate::fmt_http_date(time.expect("RFC 3339"));
     assert_eq!(time, got.must("last-modified"));
-    // A folder that is not there has no rows, and is the place for an upload.
-    assert_eq!(texts(&page(&mut raw, "/nothing/")), ["../"]);
+    // A folder that is not there is said to be none.
+    assert_eq!(get(&mut raw, "/nothing/").status, 404);
     assert_eq!(texts(&page(&mut raw, "/f/?prefix=b/")), ["../", "b/c/"]);
 }
 

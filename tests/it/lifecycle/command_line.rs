@@ -29,7 +29,7 @@ check-store ; there is none to check; give s3://BUCKET ; 2
 --listen 9000 ; a port without an address; give an address and a port, such as 127.0.0.1:9000, or :9000 for all addresses ; 2
 --listen 10.0.0.1 ; an address without a port; give an address and a port, such as 10.0.0.1:8080 ; 2
 --listen 127.0.0.1:99999 ; invalid port value; give an address and a port ; 2
---listen 0.0.0.0:0 ; other machines reach it, and anyone could write and delete; give --access FILE ; 2
+--listen 0.0.0.0:0 ; other machines reach it, and anyone could write and delete; give --share ; 2
 --listen https://127.0.0.1:0 ; give --tls-cert and --tls-key, or --tls-self-signed ; 2
 --listen https://127.0.0.1:0 --tls-cert c ; give as many --tls-key as --tls-cert ; 2
 --listen https+fd:3 ; give --tls-cert and --tls-key, or --tls-self-signed ; 2
@@ -184,7 +184,7 @@ fn help_and_version_are_words_too() {
     // A page of a terminal has the options that most people need.
     let short = Launch::new(&["-h"]).bare().run().stdout;
     let named = |line: &&str| line.starts_with(' ') && line.trim_start().starts_with("--");
-    assert_eq!(short.lines().filter(named).count(), 15, "{short}");
+    assert_eq!(short.lines().filter(named).count(), 17, "{short}");
     assert!(short.contains("--help has all"), "{short}");
 }
 

@@ -216,7 +216,7 @@ allowed-host = ['a', true]| ; 1 ; allowed-host takes a string or an array of str
 durability = 'disc'| ; 1 ; [possible values: os, disk]
 header-timeout = 10| ; 1 ; time unit needed
 ||listen = 'nowhere'| ; 3 ; --listen nowhere: 
-durability = 'os'|listen = '0.0.0.0:0'| ; 2 ; give --access FILE to say who may, or --read-only, or --allow-anonymous
+durability = 'os'|listen = '0.0.0.0:0'| ; 2 ; give --share to let others read, --share=upload to let them add files, --access FILE
 s3-region = 'x'| ; 1 ; s3-region needs --store
 pin = true|s3-virtual-host = true| ; 2 ; s3-virtual-host needs --store
 store = 's3://values'|dir = '/tmp'| ; 2 ; --dir cannot be had with --store
@@ -311,8 +311,8 @@ fn every_option(of_a_store: bool) -> String {
     for option in Args::command().get_arguments() {
         let name = option.get_long().unwrap_or_default();
         let is_of_a_store = option.get_help_heading() == Some("An S3 store");
-        // A certificate is given, or made.
-        let excludes_another = matches!(name, "config" | "tls-self-signed");
+        // A certificate is given, or made; others have the rights of a file, or of --share.
+        let excludes_another = matches!(name, "config" | "tls-self-signed" | "share");
         if option.get_env().is_none() || excludes_another || is_of_a_store != of_a_store {
             continue;
         }

@@ -94,6 +94,7 @@ fn what_is_shared_is_read_by_everybody_and_changed_by_nobody() {
         assert_eq!(server.get(".env").status, 404);
         assert_eq!(server.request("GET", "/-/metrics", "", b"").status, 403);
         let page = page(&server, "/photos/");
+        assert!(page.text().contains("data-server</title>"));
         assert!(page.text().contains("one.jpg") && !page.text().contains("sign-in"));
         server.stop();
     }

@@ -146,3 +146,17 @@ fn a_journal_may_hold_names_that_are_hidden_since() {
         (b"secret".to_vec(), b"v".to_vec())
     );
 }
+
+#[test]
+fn an_upload_to_a_name_that_is_hidden_since_publishes_nothing() {
+    directory_only!("resumable uploads");
+    let dir = DataDir::temporary();
+    let mut server = Launch::new(&[]).on(&dir).start();
+    let upload = Resumable::create(&mut server.connect(), ".env", "", b"one ");
+    server.stop();
+    let server = Launch::new(&HIDE).on(&dir).start();
+    let refused = upload.append(&mut server.connect(), 4, true, b"two");
+    assert_eq!(refused.status, 404);
+    assert!(refused.text().contains("is hidden here"));
+    assert!(!dir.file(".env").exists());
+}

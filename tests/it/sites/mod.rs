@@ -2,6 +2,7 @@
 //! where an operator says so, and siblings answer clients that take them.
 
 mod siblings;
+mod stand_ins;
 
 use crate::support::prelude::*;
 
