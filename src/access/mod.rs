@@ -79,6 +79,7 @@ impl Access {
     }
 
     /// The same, where every client with the rights to it shares links that are signed with this `secret`.
+    #[must_use]
     pub fn with_links(self, secret: &[u8]) -> Self {
         self.policy.send_modify(|policy| {
             if let Some(policy) = Arc::get_mut(policy) {

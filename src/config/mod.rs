@@ -160,12 +160,7 @@ impl Config {
         }
         let hidden = storage.hidden(share.is_some())?;
         let values = if let Some(mut settings) = s3.settings()? {
-            if links {
-                return Err(ConfigError(
-                    "--links cannot be had with --store: its key lies in a directory; name a link key in the file of --access"
-                        .to_owned(),
-                ));
-            }
+            refuse_links(links)?;
             if settings.redirect_from.is_some() && service.kept_fields.names().next().is_some() {
                 return Err(ConfigError(
                     "--keep-field cannot be had with --redirect-from: the store answers then, and has another name for the \
@@ -234,6 +229,14 @@ impl Config {
             Values::S3(..) => Err("bounds are of a directory, and the values are in a store"),
         }
     }
+}
+
+/// Refuses the option `--links`, if it is given beside a store.
+fn refuse_links(is_given: bool) -> Result<(), ConfigError> {
+    let why = "--links cannot be had with --store: its key lies in a directory; name a link key in the file of --access";
+    (!is_given)
+        .then_some(())
+        .ok_or_else(|| ConfigError(why.to_owned()))
 }
 
 #[cfg(test)]

@@ -152,3 +152,36 @@ fn no_link_is_offered_without_rules() {
         assert!(page.is("$('#preview-share').hidden"));
     });
 }
+
+/// A folder, by a key of the server's own: for one to read, and for one to hand files in.
+#[test]
+fn a_folder_is_shared_to_be_read_or_to_hand_files_in() {
+    browse(|page| {
+        let dir = DataDir::temporary();
+        let server = Launch::new(&["--links"]).on(&dir).start();
+        dir.place("in/there", "v");
+        let link = |page: &Browser| {
+            let link = page.eval("$('#share-link').value");
+            link.as_str().expect("text").to_owned()
+        };
+        page.go(&format!("{}/in/", origin(server.addr)));
+        page.holds("!$('#share-folder').hidden");
+        page.click("#share-folder");
+        page.says("#share-title", "A link to in/");
+        page.says("#share-text", "read the folder until");
+        let read = link(page);
+        page.eval("$('#share-may').selectedIndex = 1");
+        page.eval("$('#share-may').dispatchEvent(new Event('change'))");
+        page.says(
+            "#share-text",
+            "put files into the folder, and see and replace none",
+        );
+        let hand_in = link(page);
+        page.go(&read);
+        page.says("#keys", "there");
+        page.holds("$('#share-folder').hidden");
+        page.go(&hand_in);
+        page.says("#keys-view", "Drop files here");
+        page.holds("!$('#keys').textContent.includes('there')");
+    });
+}

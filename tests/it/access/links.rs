@@ -147,7 +147,7 @@ fn a_link_to_a_folder_is_followed_below_its_path_until_its_end() {
         "/-/link/in/".to_owned(),
         "/-/link/".to_owned(),
         sign(&dir, "of-bob", "/in/", &[]),
-        sign(&dir, "of-ann", "/in/", &[]).replace(".", ".x"),
+        sign(&dir, "of-ann", "/in/", &[]).replace('.', ".x"),
     ] {
         let refused = server.request("GET", &bad, "", b"");
         refused.says(403, "this link is not valid");

@@ -302,6 +302,12 @@ fn policy(sets: impl IntoIterator<Item = Set>, inside: &str) -> String {
     subjects.collect::<String>() + key + &rule("anonymous", &format!("{inside}open/"), &["read"])
 }
 
+/// The beginning of the paths by a link to the folder of the rights.
+fn link(dir: &DataDir, options: &[&str], is_asked_for: bool) -> String {
+    let link = is_asked_for.then(|| sign(dir, "k1", "/in/", options));
+    link.unwrap_or_default().trim_end_matches("/in/").to_owned()
+}
+
 /// Asks each of these rows by each client. Keys that begin with `inside` are those of the rights without a prefix.
 fn holds(rows: &'static str, keys: &str, inside: &str, args: &[&str]) {
     let dir = DataDir::in_memory();
@@ -319,14 +325,7 @@ fn holds(rows: &'static str, keys: &str, inside: &str, args: &[&str]) {
     place();
     let before = tree();
     let has_links = args.is_empty();
-    let links = [&[][..], &["--put"]].map(|options| {
-        let link = if has_links {
-            sign(&dir, "k1", "/in/", options)
-        } else {
-            String::new()
-        };
-        link.trim_end_matches("/in/").to_owned()
-    });
+    let links = [&[][..], &["--put"]].map(|options| link(&dir, options, has_links));
     let (mut faults, mut asked, mut raw) = (Vec::new(), 0, server.connect());
     for row in &rows {
         let proved = row.sets().map(|set| (String::new(), Some(set)));
