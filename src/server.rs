@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 
 use crate::access::{Access, Right, own_secret};
 use crate::config::{Config, ConnectionConfig, ListenConfig, Values};
-use crate::http::{Admin, Routes, ServiceBuilder};
+use crate::http::{Admin, Door, Locks, Routes, ServiceBuilder};
 use crate::lifecycle::{BOUNDS, DONE, Drain, RELOAD, Requests, drain};
 use crate::metrics::LAST_RELOAD_FAILED;
 use crate::net::{self, ConnectionLimit, Dispatch, ListenAddress, Listeners, ReactorConfig, Tls};
@@ -48,6 +48,8 @@ pub struct Server {
     admin_listeners: Option<Listeners>,
     tls: Option<Arc<Tls>>,
     access: Option<Arc<Access>>,
+    /// Where clients can take locks.
+    locks: Option<Arc<Locks>>,
     /// Half of the files that requests may have open.
     streams: Arc<Semaphore>,
 }
@@ -96,7 +98,9 @@ impl Server {
             }
         }
         let streams = usize::try_from(config.descriptors.files() / 2).unwrap_or(usize::MAX);
+        let has_locks = at.iter().any(|at| at.door == Door::Dav);
         Ok(Self {
+            locks: has_locks.then(Arc::default),
             config,
             cpus,
             store,
@@ -204,6 +208,7 @@ impl Server {
             reactor: index,
             admin: Arc::clone(admin),
             access: self.access.clone(),
+            locks: self.locks.clone(),
         };
         ReactorConfig {
             index,

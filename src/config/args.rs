@@ -317,6 +317,7 @@ mod tests {
                 at: at.clone(),
                 by_tls,
                 by_proxy: false,
+                door: crate::http::Door::Plain,
             };
             assert_eq!(own_url(&listen(false)).as_deref(), expected, "{address}");
             let by_tls = expected.map(|url| url.replace("http:", "https:"));

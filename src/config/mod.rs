@@ -160,20 +160,7 @@ impl Config {
         }
         let hidden = storage.hidden(share.is_some())?;
         let values = if let Some(mut settings) = s3.settings()? {
-            refuse_links(links)?;
-            if settings.redirect_from.is_some() && service.kept_fields.names().next().is_some() {
-                return Err(ConfigError(
-                    "--keep-field cannot be had with --redirect-from: the store answers then, and has another name for the \
-                     field"
-                        .to_owned(),
-                ));
-            }
-            if !service.action_results.is_empty() {
-                return Err(ConfigError(
-                    "--content cannot be had with --store: not kind = \"bazel-ac\", for which each GET would ask the store for all outputs"
-                        .to_owned(),
-                ));
-            }
+            check_store_options(&settings, &service, links)?;
             let most = descriptors.store_connections(network.threads());
             settings.connections = settings.connections.min(most);
             service.kept_fields.beside = crate::s3::BESIDE_METADATA;
@@ -221,6 +208,24 @@ impl Config {
     }
 }
 
+/// Refuses options that an S3 store cannot have.
+fn check_store_options(
+    settings: &Settings,
+    service: &ServiceConfig,
+    links: bool,
+) -> Result<(), ConfigError> {
+    let why = if links {
+        "--links cannot be had with --store: its key lies in a directory; name a link key in the file of --access"
+    } else if settings.redirect_from.is_some() && service.kept_fields.names().next().is_some() {
+        "--keep-field cannot be had with --redirect-from: the store answers then, and has another name for the field"
+    } else if !service.action_results.is_empty() {
+        "--content cannot be had with --store: not kind = \"bazel-ac\", for which each GET would ask the store for all outputs"
+    } else {
+        return Ok(());
+    };
+    Err(ConfigError(why.to_owned()))
+}
+
 impl Config {
     /// The directory of the values.
     pub fn dir(&self) -> Result<PathBuf, &'static str> {
@@ -229,14 +234,6 @@ impl Config {
             Values::S3(..) => Err("bounds are of a directory, and the values are in a store"),
         }
     }
-}
-
-/// Refuses the option `--links`, if it is given beside a store.
-fn refuse_links(is_given: bool) -> Result<(), ConfigError> {
-    let why = "--links cannot be had with --store: its key lies in a directory; name a link key in the file of --access";
-    (!is_given)
-        .then_some(())
-        .ok_or_else(|| ConfigError(why.to_owned()))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use super::file::{ConfigError, UNIX, filled};
 use super::mistakes::one_of;
 use super::security::{ListenConfig, Sharing};
 use crate::commands::{number, size};
+use crate::http::Door;
 use crate::net::{self, Dispatch, Limits, Listen, ListenAddress};
 
 /// The default listen address, and that of a server whose files are shared.
@@ -46,9 +47,9 @@ pub struct Network {
     threads: Option<u16>,
 
     /// Where to listen; repeat for more. ADDRESS:PORT (port 0 picks a free one, :8080 is all addresses), unix:PATH, or
-    /// fd:3, an inherited socket. https:// before an address, or https+ before unix: or fd:, is TLS; proxy+ before that
-    /// expects the PROXY protocol, version 1 or 2 [default: the sockets that a service manager passes, else
-    /// 127.0.0.1:8080]
+    /// fd:3, an inherited socket. https:// before an address, or https+ before unix: or fd:, is TLS; dav+ before that
+    /// speaks `WebDAV`; proxy+ in front of all expects the PROXY protocol, version 1 or 2 [default: the sockets that a
+    /// service manager passes, else 127.0.0.1:8080]
     #[arg(
         long,
         visible_alias = "bind",
@@ -227,12 +228,14 @@ fn place(option: &'static str, given: &str) -> Result<Listen, ConfigError> {
         at: at(option, given, typed.place)?,
         by_tls: typed.by_tls,
         by_proxy: typed.by_proxy,
+        door: typed.door,
     })
 }
 
 /// A place to listen, as it is typed.
 struct Typed<'a> {
     by_proxy: bool,
+    door: Door,
     by_tls: bool,
     /// The address, the path or the descriptor, behind what says that TLS or the PROXY protocol is spoken there.
     place: &'a str,
@@ -242,11 +245,16 @@ impl<'a> Typed<'a> {
     fn new(given: &'a str) -> Self {
         let proxied = given.strip_prefix("proxy+");
         let rest = proxied.unwrap_or(given);
+        let (door, rest) = match rest.strip_prefix("dav+") {
+            Some(rest) => (Door::Dav, rest),
+            None => (Door::Plain, rest),
+        };
         let secure = (rest.strip_prefix("https+")).or_else(|| authority(rest, "https://"));
         let place = secure.unwrap_or(rest);
         let address = authority(place, "http://").filter(|address| !is_local(address));
         Self {
             by_proxy: proxied.is_some(),
+            door,
             by_tls: secure.is_some(),
             place: address.unwrap_or(place),
         }
@@ -369,6 +377,7 @@ mod tests {
                     at,
                     by_tls,
                     by_proxy,
+                    door: Door::Plain,
                 };
                 assert_eq!(place("--listen", &given).unwrap(), expected, "{given}");
                 assert_eq!(super::name(&given), name, "{given}");

@@ -8,6 +8,7 @@ use crate::http::auth::credentials::Principal;
 use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::listing::perform::folder_of;
+use crate::http::locks::Scope;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::NO_SUCH_KEY;
 use crate::http::request::RequestContext;
@@ -85,8 +86,8 @@ impl Verb for MoveRequest {
 
 /// Removes a value.
 pub async fn delete(request: &RequestContext, asked: Delete) -> Result<(), Refusal> {
-    request.begin_change()?;
     let Delete { key, preconditions } = asked;
+    let _changing = request.begin_change(&[Scope::one(key.as_str())])?;
     let (service, name) = (&*request.service, key.clone());
     let deleted = service.store.delete(service.reactor, key, preconditions);
     if deleted.await? {
@@ -101,8 +102,9 @@ pub async fn move_value(
     request: &RequestContext,
     asked: MoveRequest,
 ) -> Result<RelocatedValue, Refusal> {
-    request.begin_change()?;
     let (from, is_copy) = (asked.from.clone(), asked.is_copy);
+    let ends = [asked.to.key.as_str(), from.as_str()].map(Scope::one);
+    let _changing = request.begin_change(&ends[..2 - usize::from(is_copy)])?;
     let Some(relocated) = relocate(request, asked, Purpose::Use).await? else {
         return without_value(request, from).await;
     };

@@ -17,6 +17,7 @@ mod auth;
 mod bazel;
 mod body;
 mod changes;
+mod dav;
 #[cfg(test)]
 #[path = "../../tests/door/mod.rs"]
 mod door;
@@ -29,6 +30,7 @@ mod forms;
 pub mod fuzz;
 mod head;
 mod listing;
+mod locks;
 mod piece;
 mod refusal;
 mod request;
@@ -58,13 +60,14 @@ pub use fields::{
     BadCacheControl, DEFAULT_CACHE_CONTROL as CACHE_CONTROL, KeptFields, cache_control,
 };
 pub use head::allowlists::{AllowLists, BadName, BadOrigin, Hosts, Origins};
-pub use head::client::{Client, Peer, TrustedProxies};
+pub use head::client::{Client, Door, Peer, TrustedProxies};
 pub use head::encode::{closes, continue_100, encode_interim};
 pub use head::framing::{Framing, StopReason, request};
 pub use head::path::{folder, key};
 pub use head::range;
 pub use head::syntax::{FramingError, MAX_HEAD};
 pub use head::unread::OptionalFields;
+pub use locks::Locks;
 pub use piece::{Piece, Region, is_hole};
 pub use service::parse::explained::Explained;
 pub use service::{Dispatcher, Responding, ServiceBuilder, Upgrade, known};

@@ -10,7 +10,7 @@ pub mod operation;
 pub mod parse;
 mod respond;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::{Ready, ready};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -38,6 +38,7 @@ use crate::http::head::encode::Encoder;
 use crate::http::head::framing::accept_fields;
 use crate::http::head::syntax::FramingError;
 use crate::http::head::unread::OptionalFields;
+use crate::http::locks::Locks;
 use crate::http::refusal::Refusal;
 use crate::http::request::head::RequestHead;
 use crate::http::request::{RequestContext, ResponseContext, Service, attach};
@@ -67,6 +68,8 @@ pub struct ServiceBuilder {
     pub admin: Arc<Admin>,
     /// The rules of access, where there are any.
     pub access: Option<Arc<Access>>,
+    /// The locks of names, where clients can take some.
+    pub locks: Option<Arc<Locks>>,
 }
 
 impl ServiceBuilder {
@@ -81,6 +84,7 @@ impl ServiceBuilder {
             throttle: Throttle::default(),
             directories: Arc::new(Semaphore::new(MAX_DIRECTORIES)),
             guard: self.access.clone().map(Guard),
+            locks: self.locks,
         };
         Dispatcher {
             shared: Rc::new(shared),
@@ -289,6 +293,7 @@ impl Dispatcher {
             method: head.method.clone(),
             path: head.uri.path().into(),
             size: content_length(&head.headers),
+            tokens: RefCell::default(),
         };
         Either::Right(Box::pin(perform(request, operation, body)))
     }

@@ -220,6 +220,7 @@ impl<T: Worker> AcceptLoop<T> {
             client: Client {
                 peer,
                 by_trusted: false,
+                door: properties.door,
                 by_loopback: properties.by_loopback,
                 by_tls: properties.by_tls,
                 tls_version: None,

@@ -18,6 +18,8 @@ use if_addrs::Interface;
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
+use crate::http::Door;
+
 /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
@@ -36,6 +38,8 @@ pub struct Listen {
     pub by_tls: bool,
     /// Connections come by a proxy, and begin with a header of the PROXY protocol.
     pub by_proxy: bool,
+    /// What is spoken there.
+    pub door: Door,
 }
 
 /// Where to listen.
@@ -56,6 +60,7 @@ impl Listen {
             at,
             by_tls: false,
             by_proxy: false,
+            door: Door::Plain,
         }
     }
 
@@ -117,6 +122,7 @@ impl Listen {
             by_loopback: at.is_loopback(),
             by_tls: self.by_tls,
             by_proxy: self.by_proxy,
+            door: self.door,
         };
         let sockets = std::iter::once(first).chain(others);
         let listeners = sockets.map(|socket| Listener {
@@ -158,13 +164,17 @@ impl Listen {
     /// The place behind what is spoken there; an address without TLS is behind `clear`.
     fn written(&self, clear: &str) -> String {
         let proxied = if self.by_proxy { "proxy+" } else { "" };
+        let (door, clear) = match self.door {
+            Door::Plain => ("", clear),
+            Door::Dav => ("dav+", "http://"),
+        };
         let scheme = match (&self.at, self.by_tls) {
             (ListenAddress::Address(_), true) => "https://",
             (ListenAddress::Address(_), false) => clear,
             (_, true) => "https+",
             (_, false) => "",
         };
-        format!("{proxied}{scheme}{}", self.at)
+        format!("{proxied}{door}{scheme}{}", self.at)
     }
 }
 
@@ -221,6 +231,7 @@ pub(super) struct Properties {
     pub(super) by_tls: bool,
     /// Its connections begin with a header of the PROXY protocol.
     pub(super) by_proxy: bool,
+    pub(super) door: Door,
 }
 
 /// All addresses of this machine: IPv6 and IPv4 together, where the kernel has IPv6.

@@ -24,11 +24,8 @@ pub fn destination(data: &[u8]) {
     config.limits.max_key_depth = 4;
     config.allowed.hosts.add("files.example").expect("a name");
     let client = Client {
-        peer: Peer::Process { uid: 1, pid: 1 },
         by_trusted: true,
-        by_loopback: false,
-        by_tls: false,
-        tls_version: None,
+        ..Client::of(Peer::Process { uid: 1, pid: 1 })
     };
     let Ok(request) = Request::builder().method("MOVE").uri(target).body(()) else {
         return;

@@ -18,6 +18,7 @@ mod plain;
 mod restarts;
 mod stores;
 mod tus;
+mod webdav;
 mod wire;
 
 use data_server_testing as support;
@@ -59,6 +60,7 @@ sccache ; sccache, gcc
 Turborepo ; npm, test -e $CLIENTS/caches/node_modules/.bin/turbo
 tus-js-client ; node, curl, test -e $CLIENTS/npm/node_modules/tus-js-client
 Varnish ; varnishd, gcc, curl
+WebDAV ; rclone, litmus, cadaver
 w3m ; w3m, curl
 wget ; wget, curl
 "#;

@@ -1,5 +1,6 @@
 //! What the door of lines answers: each request once with its result, and once refused.
 
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
@@ -110,6 +111,7 @@ fn another_door_says_what_the_core_does_in_its_own_words() {
         throttle: Throttle::default(),
         directories: Arc::new(Semaphore::new(0)),
         guard: None,
+        locks: None,
     };
     let [service, read_only] = [false, true].map(|read_only| Rc::new(service(read_only)));
     let principal = Rc::new(Principal {
@@ -119,11 +121,8 @@ fn another_door_says_what_the_core_does_in_its_own_words() {
         access,
     });
     let client = Client {
-        peer: Peer::Address(SocketAddr::from(([127, 0, 0, 1], 1))),
-        by_trusted: false,
         by_loopback: true,
-        by_tls: false,
-        tls_version: None,
+        ..Client::of(Peer::Address(SocketAddr::from(([127, 0, 0, 1], 1))))
     };
     let request = |service: &Rc<Service>| RequestContext {
         service: Rc::clone(service),
@@ -136,6 +135,7 @@ fn another_door_says_what_the_core_does_in_its_own_words() {
         method: Method::POST,
         path: "/".into(),
         size: None,
+        tokens: RefCell::default(),
     };
     // The answer to a line, and the names that the audit log has.
     let ask = async |service: &Rc<Service>, line: &str| {

@@ -79,13 +79,14 @@ fn no_room_needs_one_that_needs_it() {
 const FEATURES: &str = "
     archives: service::parse
     bazel: service::parse
-    folders: service::parse
+    dav: service::parse
+    folders: dav::changes service::parse
     forms: service::parse
     share: service::parse service::parse::explained
     uploads: service::parse service::respond
     watch: service service::execute service::operation service::parse net::http1
     admin: service service::parse server
-    listing: archives changes service::execute service::parse ui ui::frame ui::perform
+    listing: archives changes dav::properties service::execute service::parse ui ui::frame ui::perform
     ui: forms::perform service::parse";
 
 #[test]

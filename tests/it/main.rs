@@ -5,6 +5,7 @@ mod architecture;
 mod archives;
 mod bounds;
 mod dates;
+mod dav;
 mod docs;
 mod expiry;
 mod folders;

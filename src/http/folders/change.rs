@@ -11,6 +11,7 @@ use crate::http::auth::credentials::Principal;
 use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::head::path::check_depth;
+use crate::http::locks::Scope;
 use crate::http::refusal::common::NO_SUCH_FOLDER;
 use crate::http::refusal::kind::Kind;
 use crate::http::refusal::{BulkProgress, BulkWork, Refusal};
@@ -118,7 +119,7 @@ impl Verb for MoveFolder {
 
 /// Makes a folder, or has one stay that would go with its last value.
 pub async fn make_folder(request: &RequestContext, asked: MakeFolder) -> Result<(), Refusal> {
-    request.begin_change()?;
+    let _changing = request.begin_change(&[Scope::one(asked.0.as_str())])?;
     let made = request.service.store.make_folder(asked.0.clone()).await;
     if matches!(made, Ok(()) | Err(Error::FolderKept)) {
         request.changed_folder(&asked.0);
@@ -132,7 +133,7 @@ pub async fn remove_folder(
     asked: RemoveFolder,
 ) -> Result<Box<RemovedFolder>, Refusal> {
     let RemoveFolder { folder, is_deep } = asked;
-    request.begin_change()?;
+    let _changing = request.begin_change(&[Scope::deep(folder.as_str())])?;
     request.guard.exchange.record.end_with_client();
     let Service { store, reactor, .. } = &*request.service;
     let refused = Cell::new(None);
@@ -157,7 +158,8 @@ pub async fn remove_folder(
 
 /// Gives the folder its other name, unless a key below it would be none there, or other rules would hold for it.
 pub async fn move_folder(request: &RequestContext, asked: FolderMove) -> Result<(), Refusal> {
-    request.begin_change()?;
+    let ends = [&asked.from, &asked.to].map(|end| Scope::deep(end.as_str()));
+    let _changing = request.begin_change(&ends)?;
     let Service { store, reactor, .. } = &*request.service;
     let config = &request.service.config;
     let has_same_bounds = store.may_move_folder(&asked.from, &asked.to)?;

@@ -10,6 +10,7 @@ use crate::http::auth::credentials::Principal;
 use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::folders::change::report;
+use crate::http::locks::Scope;
 use crate::http::refusal::common::NO_SUCH_FOLDER;
 use crate::http::refusal::{BulkProgress, BulkWork, Refusal};
 use crate::http::request::{RequestContext, Service};
@@ -73,7 +74,7 @@ pub async fn copy_folder(
     request: &RequestContext,
     asked: FolderMove,
 ) -> Result<CopiedFolder, Refusal> {
-    request.begin_change()?;
+    let _changing = request.begin_change(&[Scope::deep(asked.to.as_str())])?;
     request.guard.exchange.record.end_with_client();
     let service = &*request.service;
     let (store, reactor) = (&service.store, service.reactor);
@@ -122,6 +123,19 @@ pub async fn copy_folder(
         made.stays.add(name, format!("{GONE}: {gone}"));
     }
     Ok(made)
+}
+
+/// Refuses the copy of a folder if one of a value below it would be refused by its name, or by the rights of the
+/// client.
+pub async fn check_copies(request: &RequestContext, asked: &FolderMove) -> Result<(), Refusal> {
+    let service = &*request.service;
+    let mut below = ValuesBelow::of(&asked.from, Order::AsRead);
+    while let Some(found) = (service.store.next_values(service.reactor, &mut below)).await? {
+        for (key, _) in &found.values {
+            copy_of(request.principal(), &service.config, asked, key)?;
+        }
+    }
+    Ok(())
 }
 
 /// Copies the values below the folder, and notes in `made` what came of it, and in `first` the keys of the first

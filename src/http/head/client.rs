@@ -50,6 +50,16 @@ impl fmt::Display for Peer {
     }
 }
 
+/// What is spoken where a client asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Door {
+    /// Keys and values, by HTTP alone.
+    #[default]
+    Plain,
+    /// `WebDAV`.
+    Dav,
+}
+
 /// The client of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Client {
@@ -57,6 +67,8 @@ pub struct Client {
     pub peer: Peer,
     /// The other end is a trusted proxy, which also says how it was asked.
     pub by_trusted: bool,
+    /// What is spoken on the connection.
+    pub door: Door,
     /// The listener is on the loopback network, which the names of that network reach.
     pub by_loopback: bool,
     /// The connection is encrypted, by TLS.
@@ -71,6 +83,7 @@ impl Client {
         Self {
             peer,
             by_trusted: false,
+            door: Door::Plain,
             by_loopback: false,
             by_tls: false,
             tls_version: None,

@@ -9,7 +9,7 @@ use hyper::{Method, StatusCode, Version};
 
 use crate::http::auth::credentials::FolderLink;
 use crate::http::head::CommonHeaders;
-use crate::http::head::client::Client;
+use crate::http::head::client::{Client, Door};
 use crate::http::head::path::{folder, key};
 use crate::http::head::query::QueryFields;
 use crate::http::refusal::Refusal;
@@ -108,7 +108,10 @@ impl<'a> RequestHead<'a> {
 
     /// Refuses a condition on the locks and states of `WebDAV` (RFC 4918, section 10.4), which this server cannot test.
     pub fn refuses_if(&self) -> Result<(), Refusal> {
-        if !self.config.compat && self.head.headers.contains_key("if") {
+        if self.client.door == Door::Plain
+            && !self.config.compat
+            && self.head.headers.contains_key("if")
+        {
             return Err(IF_FIELD.because(
                 "this server has none of the locks and states that the field If of WebDAV asks for: nothing was done; If-Match asks for a version",
             ));

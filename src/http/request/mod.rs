@@ -5,7 +5,9 @@ pub mod head;
 pub mod log;
 pub mod service;
 
+use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use hyper::header::HeaderValue;
 use hyper::{Method, Response};
@@ -19,6 +21,7 @@ use crate::http::body::response::Body;
 use crate::http::exchange::RequestGuard;
 use crate::http::head::client::Client;
 use crate::http::head::path::path_of;
+use crate::http::locks::{Changing, Locks, Scope};
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::PRECONDITION;
 use crate::http::refusal::kind::Flag;
@@ -49,6 +52,8 @@ pub struct RequestContext {
     pub path: Box<str>,
     /// The length of the body in bytes, if the head has it.
     pub size: Option<u64>,
+    /// The tokens of locks that its client has sent.
+    pub tokens: RefCell<Vec<String>>,
 }
 
 impl RequestContext {
@@ -94,12 +99,17 @@ impl RequestContext {
         Ok(client)
     }
 
-    /// Begins a change, unless this server is read-only. Should its result never become known, the audit log has that.
-    pub fn begin_change(&self) -> Result<(), Refusal> {
+    /// Begins a change of these names, unless this server is read-only, or one is locked; they are being changed until
+    /// what this returns is dropped. Should its result never become known, the audit log has that.
+    pub fn begin_change(&self, scopes: &[Scope<'_>]) -> Result<Option<Changing>, Refusal> {
         self.service.config.may_change()?;
+        let begin = |locks: &Arc<Locks>| {
+            locks.begin_change(scopes, &self.tokens.borrow(), &self.uploader())
+        };
+        let changing = self.service.locks.as_ref().map(begin).transpose()?;
         self.guard.exchange.record.begin_change();
         failpoint::reach("work", &self.path);
-        Ok(())
+        Ok(changing)
     }
 
     /// The audit log has that the value of `key` was changed.

@@ -15,6 +15,7 @@ use crate::http::exchange::request_log::{
     Audit, IdGenerator, LogEntry, Timing, logged_fields, protocol,
 };
 use crate::http::head::client::Client;
+use crate::http::locks::Locks;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::{Flag, Kind};
 use crate::http::service_config::ServiceConfig;
@@ -37,6 +38,8 @@ pub struct Service {
     pub(crate) directories: Arc<Semaphore>,
     /// `None` where there are no rules of access.
     pub(crate) guard: Option<Guard>,
+    /// The locks of names, where clients can take some.
+    pub(crate) locks: Option<Arc<Locks>>,
 }
 
 impl Service {

@@ -15,6 +15,7 @@ use crate::http::auth::authorize::link_kind;
 use crate::http::auth::credentials::{AuthCache, INVALID, Principal, signed_link};
 use crate::http::auth::{CERTIFICATE_ENDED, Guard, Identified};
 use crate::http::head::accept::prefers_problem;
+use crate::http::head::client::Door;
 use crate::http::head::path::{PAGES, WATCH};
 use crate::http::head::syntax::depth;
 use crate::http::refusal::Refusal;
@@ -29,7 +30,7 @@ use crate::http::values::other_store;
 use crate::http::values::put::put_of;
 use crate::http::verb::{OptionsRequest, Parsed, Row, parsed};
 use crate::http::watch::request::WatchRequest;
-use crate::http::{archives, bazel, changes, folders, forms, listing, share, ui, uploads};
+use crate::http::{archives, bazel, changes, dav, folders, forms, listing, share, ui, uploads};
 
 pub mod explained;
 
@@ -140,6 +141,11 @@ impl<'a> RequestHead<'a> {
 
     /// The operation. Without an `admin` it is only asked what the request needs.
     fn operation(&self, admin: Option<&Arc<Admin>>) -> Result<Operation<'a>, Refusal> {
+        if self.client.door == Door::Dav
+            && let Some(verb) = dav::verb(self)?
+        {
+            return Ok(Operation::Other(verb));
+        }
         let is_own = self.path.starts_with(PAGES) || self.config.routes == Routes::Pages;
         if is_own && let Some(own) = self.own(admin)? {
             return Ok(own);

@@ -78,7 +78,7 @@ impl Verb for OptionsRequest {
         let reply = Reply::from(empty(StatusCode::NO_CONTENT));
         Ok(reply.with(|headers| {
             let methods = HeaderValue::from_static(self.methods);
-            if self.methods.contains("PATCH") {
+            if self.methods.split(", ").any(|method| method == "PATCH") {
                 uploads::add_accept_patch(headers);
             }
             headers.insert(ALLOW, methods.clone());

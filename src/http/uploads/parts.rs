@@ -11,6 +11,7 @@ use crate::access::Right;
 use crate::http::audit::AuditEvent;
 use crate::http::body::request::Received;
 use crate::http::head::path::path_of;
+use crate::http::locks::Scope;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{TOO_LARGE, too_large};
 use crate::http::refusal::kind::Kind;
@@ -73,7 +74,7 @@ pub async fn begin(
     length: Option<u64>,
     fields: Vec<Field>,
 ) -> Result<Result<Resumable, NoPlace>, Refusal> {
-    request.begin_change()?;
+    let _changing = request.begin_change(&[Scope::one(put.key.as_str())])?;
     let directory = request.service.store.resumable()?;
     if let Some(preconditions) = &put.preconditions {
         let checked = check(directory, &put.key, preconditions).await;
@@ -97,7 +98,7 @@ pub async fn resume(request: &RequestContext, id: UploadId) -> Result<Resumable,
 
 /// Gives `upload` up, with all that was received of it.
 pub async fn cancel(request: &RequestContext, upload: &mut Resumable) -> Result<(), Refusal> {
-    request.begin_change()?;
+    request.begin_change(&[])?;
     upload.remove().await?;
     changed(request, upload);
     Ok(())
@@ -131,7 +132,7 @@ pub async fn append(
     part: &UploadPart,
     body: &mut Received<'_>,
 ) -> Result<Digests, RefusedUpload> {
-    request.begin_change()?;
+    request.begin_change(&[])?;
     check_incomplete(upload)?;
     let start = upload.offset();
     if offset != start {
@@ -195,7 +196,8 @@ pub async fn publish(
     put: Option<Box<PutRequest>>,
     of_value: Digests,
 ) -> Result<Published, RefusedUpload> {
-    request.begin_change()?;
+    let name = upload.key().clone();
+    let _changing = request.begin_change(&[Scope::one(name.as_str())])?;
     check_incomplete(upload)?;
     let offset = upload.offset();
     match upload.length() {

@@ -19,6 +19,7 @@ use crate::http::body::request::Received;
 use crate::http::fields::media;
 use crate::http::fields::{AWS_CHUNKED, StoredFields};
 use crate::http::head::path::check_depth;
+use crate::http::locks::Scope;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{NO_SUCH_PATH, too_large};
 use crate::http::refusal::kind::{Flag, Kind};
@@ -212,7 +213,7 @@ pub async fn put(
     mut put: Box<PutRequest>,
     body: &mut Received<'_>,
 ) -> Result<Published, Refusal> {
-    request.begin_change()?;
+    let changing = request.begin_change(&[Scope::one(put.key.as_str())])?;
     let Service { store, reactor, .. } = &*request.service;
     let name = (request.service.config.logs.audit).then(|| put.key.clone());
     let existing = put.existing;
@@ -228,6 +229,7 @@ pub async fn put(
         Ok(upload.publish(put.key).await?)
     };
     let published = request.narrowed(existing, storing.await)?;
+    drop(changing);
     if let Some(name) = &name {
         request.changed(name);
     }
@@ -247,7 +249,7 @@ pub async fn receive_part(
         config,
         ..
     } = &*request.service;
-    request.begin_change()?;
+    let changing = request.begin_change(&[Scope::one(put.key.as_str())])?;
     request.permitted_now(|client| put.permit(client))?;
     let existing = put.existing;
     let _in_flight = count_upload(request.counters());
@@ -286,7 +288,7 @@ pub async fn receive_part(
     Ok(publishing.map(|publishing| {
         let published = publishing
             .err_into()
-            .map(move |it| request.narrowed(existing, it));
+            .map(move |it| request.narrowed(existing, it).inspect(|_| drop(changing)));
         published.boxed_local()
     }))
 }

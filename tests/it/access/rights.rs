@@ -112,6 +112,51 @@ MOVE /in/f/ /to/new/ ; 201 read delete list to.create | 201 read delete list to.
 COPY /in/f/ /to/new/ ; 200 read list to.create | 200 read list to.write ; ; +to/new/k +to/new/other
 ";
 
+/// The same by the door of `WebDAV`, where a folder needs no `/` at the end.
+const OF_WEBDAV: &str = "
+OPTIONS /in/there ; 200
+PROPFIND /in/there ; 207 list ; Depth: 0
+PROPFIND /in/absent ; 404 list ; Depth: 0
+PROPFIND /in/ ; 207 list | 207 k.list ; Depth: 1
+PROPFIND /in/f ; 207 list | 207 k.list ; Depth: 1
+PROPFIND / ; 207 list | 207 k.list ; Depth: 0
+PROPFIND /out/ ; ; Depth: 1
+PROPFIND /out/absent ; ; Depth: 0
+GET /in/there ; 200 read
+GET /out/absent ;
+PUT /in/new w ; 201 create | 201 write ; ; +in/new
+PUT /in/there w ; 204 write ; ; ~in/there
+PUT /in/none/new w ; 409 create | 409 write
+PUT /in/there w ; 412 create | 412 write ; If: (<urn:none>)
+PUT /out/new w ;
+PUT /out/there w ; ; If: (<urn:none>)
+DELETE /in/there ; 204 delete ; ; -in/there
+DELETE /in/absent ; 404 delete
+DELETE /in/f ; 204 delete list ; ; -in/f/k -in/f/other
+DELETE /out/f ;
+DELETE /out/absent ;
+MKCOL /in/new ; 201 create | 201 write ; ; +in/new
+MKCOL /in/f ; 405 create | 405 write
+MKCOL /out/new ;
+MKCOL /out/f ;
+MOVE /in/there /to/new ; 201 read delete to.create | 201 read delete to.write ; ; -in/there +to/new
+MOVE /in/there /to/there ; 204 read delete to.write ; ; -in/there ~to/there
+MOVE /in/there /to/there ; 412 read delete to.create | 412 read delete to.write ; Overwrite: F
+MOVE /in/there /out/new ;
+MOVE /in/absent /to/new ; 404 read delete to.create | 404 read delete to.write
+MOVE /in/f /to/new ; 201 read delete list to.create | 201 read delete list to.write ; ; -in/f/k -in/f/other +to/new/k +to/new/other
+MOVE /out/f /to/new ;
+COPY /in/there /to/new ; 201 read to.create | 201 read to.write ; ; +to/new
+COPY /in/there /to/there ; 204 read to.write ; ; ~to/there
+COPY /in/f /to/new ; 201 read list to.create | 201 read list to.write ; ; +to/new/k +to/new/other
+PROPPATCH /in/there ; 207 create | 207 write
+PROPPATCH /out/there ;
+LOCK /in/there ; 412 create | 412 write
+LOCK /out/there ;
+UNLOCK /in/there ; 409 create | 409 write ; Lock-Token: <urn:none>
+UNLOCK /out/there ; ; Lock-Token: <urn:none>
+";
+
 /// With `--compat`, where keys have one segment and nothing is listed.
 const COMPAT: &str = "
 GET /in-there ; 200 read
@@ -419,6 +464,13 @@ fn each_client_may_do_what_the_rules_say_and_nothing_else() {
 fn folders_are_made_moved_and_removed_as_the_rules_say() {
     directory_only!("moves, and folders of the directory");
     holds(OF_A_DIRECTORY, KEYS, "in/", &[]);
+}
+
+#[test]
+fn by_webdav_the_rules_say_the_same() {
+    directory_only!("folders");
+    let door = ["--listen", "dav+http://127.0.0.1:0"];
+    holds(OF_WEBDAV, KEYS, "in/", &door);
 }
 
 /// The older server's answers come after the same decisions.

@@ -55,6 +55,7 @@ sessions! {
     the_sessions_of_s3_run: "docs/s3.md",
     the_sessions_of_access_run: "docs/access.md",
     the_sessions_of_tls_run: "docs/tls.md",
+    the_session_of_webdav_runs: "docs/webdav.md",
     the_sessions_of_sites_run: "docs/sites.md",
     the_session_of_http2_runs: "docs/http2.md",
 }

@@ -182,7 +182,7 @@ pub fn is_deep(headers: &HeaderMap) -> Result<Option<bool>, Refusal> {
 }
 
 /// False where a value of the destination is to be left as it is.
-fn overwrites(headers: &HeaderMap) -> Result<bool, Refusal> {
+pub fn overwrites(headers: &HeaderMap) -> Result<bool, Refusal> {
     if !headers.contains_key(OVERWRITE) {
         return Ok(true);
     }
@@ -205,7 +205,7 @@ fn of_destination(headers: &HeaderMap) -> Option<Preconditions> {
 }
 
 /// The URL of this server that Destination is.
-fn destination(head: &Parts, client: Client, config: &ServiceConfig) -> Result<Uri, Refusal> {
+pub fn destination(head: &Parts, client: Client, config: &ServiceConfig) -> Result<Uri, Refusal> {
     let text = only(&head.headers, &DESTINATION).ok_or_else(no_destination)?;
     let text = text.to_str().map_err(|_| no_destination())?.trim();
     let uri: Uri = match text.parse() {

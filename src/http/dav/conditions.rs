@@ -1,0 +1,202 @@
+//! The field If (RFC 4918, section 10.4): lists of tokens and entity tags, one of which must hold, and whose tokens its
+//! client shows with it.
+
+use hyper::StatusCode;
+use hyper::Uri;
+use hyper::header::{HeaderMap, HeaderName};
+
+use crate::http::dav::name::{Name, Resource, resource};
+use crate::http::head::syntax::only;
+use crate::http::refusal::Refusal;
+use crate::http::refusal::common::PRECONDITION;
+use crate::http::refusal::kind::Kind;
+use crate::http::request::RequestContext;
+use crate::http::values::representation::validators;
+
+const BAD_IF: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-if");
+const IF: HeaderName = HeaderName::from_static("if");
+
+/// The most states that a field names.
+const MOST: usize = 100;
+
+/// A state that a resource may have.
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    /// It is locked by this token.
+    Token(String),
+    /// Its value has this entity tag.
+    Tag(String),
+}
+
+/// A list: all of it must hold of the resource.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct List {
+    /// The path of another resource than that of the request.
+    path: Option<String>,
+    /// The states, and whether each must be, or must not.
+    states: Vec<(bool, State)>,
+}
+
+/// The conditions of a request; none hold always.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Conditions(Vec<List>);
+
+impl Conditions {
+    pub fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
+        if !headers.contains_key(IF) {
+            return Ok(Self::default());
+        }
+        let text = only(headers, &IF).and_then(|value| value.to_str().ok());
+        let lists = text.and_then(parse);
+        let bad = || BAD_IF.because("the field If is not as RFC 4918, section 10.4, has it");
+        lists.map(Self).ok_or_else(bad)
+    }
+
+    /// The tokens that are shown.
+    pub fn tokens(&self) -> Vec<String> {
+        let states = self.0.iter().flat_map(|list| &list.states);
+        let tokens = states.filter_map(|(_, state)| match state {
+            State::Token(token) => Some(token.clone()),
+            State::Tag(_) => None,
+        });
+        tokens.collect()
+    }
+
+    /// Refuses the request for `name` if no list holds; else its tokens are shown.
+    pub async fn check(&self, request: &RequestContext, name: &Name) -> Result<(), Refusal> {
+        let mut holds = self.0.is_empty();
+        for list in &self.0 {
+            let named = list.path.as_deref().map(Name::at).transpose()?;
+            holds = holds || list.holds(request, named.as_ref().unwrap_or(name)).await?;
+        }
+        if !holds {
+            return Err(PRECONDITION);
+        }
+        request.tokens.replace(self.tokens());
+        Ok(())
+    }
+}
+
+impl List {
+    async fn holds(&self, request: &RequestContext, name: &Name) -> Result<bool, Refusal> {
+        let locks = request.service.locks.as_ref();
+        let locks = locks.map_or_else(Vec::new, |locks| locks.of(&name.text));
+        let is_tag = |(_, state): &(bool, State)| matches!(state, State::Tag(_));
+        let mut etag = None;
+        // Who may not read a value learns nothing of its versions.
+        let may_read = || {
+            request
+                .principal()
+                .is_none_or(|client| client.may_read(&name.text))
+        };
+        if self.states.iter().any(is_tag)
+            && may_read()
+            && let Some(Resource::Value(found)) = resource(request, name).await?
+        {
+            etag = Some(validators(&found).etag);
+        }
+        let mut states = self.states.iter();
+        Ok(states.all(|(is_so, state)| {
+            *is_so
+                == match state {
+                    State::Token(token) => locks.iter().any(|lock| *lock.token == **token),
+                    State::Tag(tag) => etag.as_ref() == Some(tag),
+                }
+        }))
+    }
+}
+
+/// The lists of a field; `None` where it is malformed, or has too many.
+fn parse(text: &str) -> Option<Vec<List>> {
+    let (mut lists, mut path, mut count) = (Vec::new(), None, 0);
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        if let Some(tagged) = rest.strip_prefix('<') {
+            let (uri, behind) = tagged.split_once('>')?;
+            path = Some(uri.parse::<Uri>().ok()?.path().to_owned());
+            rest = behind.trim_start();
+        }
+        let mut inner = rest.strip_prefix('(')?.trim_start();
+        let mut states = Vec::new();
+        while !inner.starts_with(')') {
+            let negated = inner.get(..3).filter(|not| not.eq_ignore_ascii_case("not"));
+            if negated.is_some() {
+                inner = inner[3..].trim_start();
+            }
+            let (state, behind) = if let Some(token) = inner.strip_prefix('<') {
+                let (token, behind) = token.split_once('>')?;
+                (State::Token(token.to_owned()), behind)
+            } else {
+                let (tag, behind) = inner.strip_prefix('[')?.split_once(']')?;
+                (State::Tag(tag.trim().to_owned()), behind)
+            };
+            count += 1;
+            if count > MOST {
+                return None;
+            }
+            states.push((negated.is_none(), state));
+            inner = behind.trim_start();
+        }
+        if states.is_empty() {
+            return None;
+        }
+        let path = path.clone();
+        lists.push(List { path, states });
+        rest = inner[1..].trim_start();
+    }
+    Some(lists).filter(|lists| !lists.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn token(text: &str) -> (bool, State) {
+        (true, State::Token(text.to_owned()))
+    }
+
+    #[test]
+    fn lists_are_read_as_the_rfc_writes_them() {
+        let tag = || (true, State::Tag("\"I am an ETag\"".to_owned()));
+        let list = |path: Option<&str>, states| List {
+            path: path.map(str::to_owned),
+            states,
+        };
+        let not = (false, State::Token("DAV:no-lock".to_owned()));
+        for (text, lists) in [
+            (
+                "(<urn:uuid:1> [\"I am an ETag\"]) ([\"I am an ETag\"])",
+                vec![
+                    list(None, vec![token("urn:uuid:1"), tag()]),
+                    list(None, vec![tag()]),
+                ],
+            ),
+            (
+                "</a%20b>(<urn:uuid:1>)\t(Not <DAV:no-lock>)",
+                vec![
+                    list(Some("/a%20b"), vec![token("urn:uuid:1")]),
+                    list(Some("/a%20b"), vec![not]),
+                ],
+            ),
+            (
+                "<http://h:1/c> (<x>)",
+                vec![list(Some("/c"), vec![token("x")])],
+            ),
+        ] {
+            assert_eq!(parse(text), Some(lists), "{text}");
+        }
+        for text in ["", "()", "(<a>", "<a>", "(a)", "(<a>) b", "(Not)"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+        assert_eq!(parse(&"(<a>)".repeat(MOST + 1)), None);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics(text in "[ -~é]{0,60}", wild in "[<>()\\[\\]Not a]{0,30}") {
+            parse(&text);
+            parse(&wild);
+        }
+    }
+}
