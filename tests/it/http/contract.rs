@@ -25,7 +25,6 @@ GET /|| ; 200 ; 404
 HEAD /|| ; 200 ; 404
 GET /|Accept: text/html|| ; 200 ; 404
 GET /?delimiter=/|| ; 200 ; 404
-GET /a/|Accept: text/html|| ; 200 ; 404
 
 PUT /new|Content-Length: 3||abc ; 200 new=abc
 PUT /here|Content-Length: 3||abc ; 200 here=abc
