@@ -11,6 +11,7 @@ use clap::{ArgAction, Args};
 use super::file::ConfigError;
 use super::mistakes::one_of;
 use crate::access::Right;
+use crate::http::{Door, ServiceConfig};
 use crate::net::{
     ClientAuthority, Dispatch, Listen, ListenAddress, ServerCertificates, TlsOptions,
 };
@@ -53,6 +54,34 @@ impl ListenConfig {
     /// True if a listener has TLS.
     pub fn has_tls(&self) -> bool {
         self.at.iter().chain(&self.admin).any(|at| at.by_tls)
+    }
+
+    /// Refuses places for folders that are mounted beside what has no folders, or stores nothing, and for metrics.
+    pub fn check_mounts(
+        &self,
+        has_store: bool,
+        service: &ServiceConfig,
+    ) -> Result<(), ConfigError> {
+        let excluding = [
+            ("--store", has_store),
+            ("--compat", service.compat),
+            ("--discard", service.discard),
+        ];
+        let is_dav = |at: &Listen| at.door == Door::Dav;
+        if self.admin.as_ref().is_some_and(is_dav) {
+            let why = "--admin dav+: it has no folders: give the address without dav+";
+            return Err(ConfigError(why.to_owned()));
+        }
+        let is_mounted = self.at.iter().any(is_dav);
+        match excluding
+            .into_iter()
+            .find(|(_, is_given)| is_mounted && *is_given)
+        {
+            Some((option, _)) => Err(ConfigError(format!(
+                "--listen dav+ cannot be had with {option}: it is for folders, and for values that are kept"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Refuses a listener on which other machines could change values, unless access control guards it (`is_guarded`)

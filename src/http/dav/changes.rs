@@ -24,7 +24,7 @@ use crate::http::refusal::common::{NO_SUCH_KEY, PRECONDITION, ROOT, too_large};
 use crate::http::refusal::failures::NAME_TAKEN;
 use crate::http::refusal::kind::Kind;
 use crate::http::request::RequestContext;
-use crate::http::request::head::RequestHead;
+use crate::http::request::head::{LENGTH_REQUIRED, RequestHead};
 use crate::http::response::{Outcome, empty};
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::moves::request::{destination, is_deep, overwrites};
@@ -37,6 +37,10 @@ use crate::http::verb::{BodyUse, Parsed, Verb, parsed};
 use crate::store::{Found, Key, Order, Preconditions, Stays, ValuesBelow};
 
 const IS_FOLDER: Refusal = Refusal::new(NAME_TAKEN, "a folder has this name");
+const NO_LENGTH: Refusal = Refusal::new(
+    LENGTH_REQUIRED,
+    "a link that says how much may be stored needs a Content-Length here",
+);
 const TAKES_NO_BODY: &Kind = &Kind::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "folder-with-body");
 
 /// A change by one of the methods here; `None` for another method.
@@ -97,7 +101,8 @@ impl Verb for Put {
     }
 
     fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
-        self.asked.permit(client)
+        self.asked.permit(client)?;
+        self.asked.limit(client)
     }
 
     async fn perform(
@@ -105,6 +110,9 @@ impl Verb for Put {
         request: &RequestContext,
         body: &mut Received<'_>,
     ) -> Outcome {
+        if self.asked.most.is_some() && self.asked.len.is_none() {
+            return Err(NO_LENGTH);
+        }
         self.conditions.check(request, &self.name).await?;
         let before = resource(request, &self.name).await?;
         match before {

@@ -17,6 +17,7 @@ use hyper::{Method, StatusCode};
 use crate::http::body::request::Received;
 use crate::http::dav::conditions::Conditions;
 use crate::http::dav::name::Name;
+use crate::http::head::path::PAGES;
 use crate::http::refusal::common::no_method;
 use crate::http::request::RequestContext;
 use crate::http::request::head::RequestHead;
@@ -27,10 +28,12 @@ const METHODS: &str =
     "GET, HEAD, PUT, DELETE, MKCOL, COPY, MOVE, PROPFIND, PROPPATCH, LOCK, UNLOCK, OPTIONS";
 const READING: &str = "GET, HEAD, PROPFIND, OPTIONS";
 
-/// The operation of a request of this door; `None` for GET and HEAD.
+/// The operation of a request of this door; `None` for one that the plain door has: another method, a page of the
+/// server, and an upload in parts, which would be stored as if its first part were all.
 pub fn verb(asked: &RequestHead<'_>) -> Parsed {
     let head = asked.head;
-    if matches!(head.method, Method::GET | Method::HEAD) {
+    let is_plain = [Method::GET, Method::HEAD, Method::POST, Method::PATCH].contains(&head.method);
+    if is_plain || asked.path.starts_with(PAGES) || asked.common.resumable {
         return Ok(None);
     }
     if head.method == Method::OPTIONS {
@@ -75,8 +78,6 @@ impl Verb for Options {
         let mut response = empty(StatusCode::OK);
         let headers = response.headers_mut();
         *headers = listed.response.into_parts().0.headers;
-        // This door takes uploads whole.
-        headers.remove("upload-limit");
         headers.insert("dav", HeaderValue::from_static("1, 2"));
         let how = HeaderName::from_static("ms-author-via");
         headers.insert(how, HeaderValue::from_static("DAV"));

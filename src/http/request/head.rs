@@ -18,7 +18,7 @@ use crate::http::refusal::kind::Kind;
 use crate::http::service_config::ServiceConfig;
 use crate::store::Key;
 
-const LENGTH_REQUIRED: &Kind = &Kind::new(StatusCode::LENGTH_REQUIRED, "length-required");
+pub const LENGTH_REQUIRED: &Kind = &Kind::new(StatusCode::LENGTH_REQUIRED, "length-required");
 const IF_FIELD: &Kind = &Kind::new(StatusCode::NOT_IMPLEMENTED, "if-field");
 const IS_FOLDER: Refusal = Refusal::new(
     BAD_KEY,

@@ -142,6 +142,7 @@ impl<'a> RequestHead<'a> {
     /// The operation. Without an `admin` it is only asked what the request needs.
     fn operation(&self, admin: Option<&Arc<Admin>>) -> Result<Operation<'a>, Refusal> {
         if self.client.door == Door::Dav
+            && self.config.routes != Routes::Pages
             && let Some(verb) = dav::verb(self)?
         {
             return Ok(Operation::Other(verb));

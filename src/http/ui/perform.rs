@@ -13,6 +13,7 @@ use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::body::response::Body;
 use crate::http::head::accept::takes_gzip;
+use crate::http::head::client::Door;
 use crate::http::head::query::Parameters;
 use crate::http::head::syntax::{depth, encoded, put};
 use crate::http::listing::perform::{Redirect, address, is_absent, redirect, written};
@@ -68,7 +69,9 @@ pub fn listing(asked: &RequestHead<'_>) -> Parsed {
         // A `/` of the address is encoded. The links of HTML are relative, so it has one address, in which none is.
         return parsed(Redirect(address(head, &folder)));
     }
-    let is_page = format == ListFormat::Html && ui::is_preferred(&head.headers);
+    // The scripts of the page know the answers of the plain door alone.
+    let is_plain = asked.client.door == Door::Plain;
+    let is_page = is_plain && format == ListFormat::Html && ui::is_preferred(&head.headers);
     if is_page {
         // A browser draws each row before its script runs, and people follow the link to the next page.
         query.limit.get_or_insert(DEFAULT_LIMIT);

@@ -44,7 +44,7 @@ fn methods_answer_as_rfc_4918_says() {
     directory_only!("folders");
     start(&[]).talk(
         "
-        OPTIONS / ; 200 ; ; ; dav: 1, 2 | ms-author-via: DAV | accept-patch: - | upload-limit: -
+        OPTIONS / ; 200 ; ; ; dav: 1, 2 | ms-author-via: DAV | accept-patch: -
         PUT /a one ; 201 ; ; ; etag
         PUT /a two ; 204 ; ; ; etag
         PUT /a x ; 412 ; If-None-Match: *
@@ -96,6 +96,23 @@ fn methods_answer_as_rfc_4918_says() {
         holds
         ",
     );
+}
+
+/// Its first part would be stored as if it were all.
+#[test]
+fn what_the_plain_door_has_is_as_there() {
+    directory_only!("uploads in parts");
+    let server = start(&[]);
+    server.talk(
+        "
+        PUT /a part ; 201 ; Upload-Complete: ?0 ; ; location
+        GET /a ; 404
+        POST /-/upload ; 415 ; Content-Length: 0
+        GET /-/ready ; 200
+        GET / ; 200 ; Accept: text/html ; ; content-security-policy: default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'
+        ",
+    );
+    assert!(!server.dir.file("a").exists());
 }
 
 #[test]
