@@ -267,6 +267,26 @@ fn a_link_for_a_put_stores_one_value_of_bounded_size() {
     assert_eq!(put(&free, "", &vec![b'x'; 3_000_000]), 200);
 }
 
+/// A body of no known length would be held to the limit of all values.
+#[test]
+fn a_link_for_a_put_is_as_bounded_by_webdav() {
+    directory_only!("folders");
+    let dir = DataDir::temporary();
+    dir.place("in/there", "v");
+    place_secret(&dir, "k1", SECRET);
+    let key = "[[link-key]]\nname = \"k1\"\nsecret-file = \"k1.key\"\n";
+    let server = serve_on(&dir, key, &["--listen", "dav+http://127.0.0.1:0"]);
+    let link = sign(&dir, "k1", "/in/new", &["--put", "--max", "10B"]);
+    let put = |lines: &str, body: &[u8]| server.request("PUT", &link, lines, body).status;
+    assert_eq!(put("", b"12345678901"), 413);
+    let chunked = b"b\r\n12345678901\r\n0\r\n\r\n";
+    assert_eq!(put("Transfer-Encoding: chunked\r\n", chunked), 411);
+    assert!(!dir.file("in/new").exists());
+    assert_eq!(put("", b"1234567890"), 201);
+    assert_eq!(put("", b"again"), 403);
+    assert_eq!(dir.read("in/new"), b"1234567890");
+}
+
 #[test]
 fn a_link_ends_with_its_time_its_key_and_the_right_of_its_subject() {
     let dir = DataDir::temporary();
