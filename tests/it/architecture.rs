@@ -80,13 +80,13 @@ const FEATURES: &str = "
     archives: service::parse
     bazel: service::parse
     dav: service::parse
-    folders: dav::changes service::parse
+    folders: dav::changes dav::relocate service::parse
     forms: service::parse
     share: service::parse service::parse::explained
     uploads: service::parse service::respond
     watch: service service::execute service::operation service::parse net::http1
     admin: service service::parse server
-    listing: archives changes dav::properties service::execute service::parse ui ui::frame ui::perform
+    listing: archives changes dav::find dav::properties service::execute service::parse ui ui::frame ui::perform
     ui: forms::perform service::parse";
 
 #[test]

@@ -14,9 +14,9 @@ use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::body::response::Body;
 use crate::http::dav::conditions::Conditions;
-use crate::http::dav::name::{Name, Resource, needs_parent, of_name, resource};
-use crate::http::dav::properties::{XML, discovered};
-use crate::http::dav::xml::{self, Element};
+use crate::http::dav::name::{Name, Resource, needs_parent, resource, to_store};
+use crate::http::dav::properties::discovered;
+use crate::http::dav::xml::{self, Element, MEDIA_TYPE};
 use crate::http::head::syntax::{only, put as put_field};
 use crate::http::locks::Lock;
 use crate::http::refusal::Refusal;
@@ -96,12 +96,7 @@ fn timeout(headers: &HeaderMap) -> Duration {
 #[async_trait(?Send)]
 impl Verb for Take {
     fn needs(&self) -> Vec<Need<'_>> {
-        let of_folder = Need::below(Right::Create, &self.name.text);
-        of_name(
-            &self.name,
-            Need::Store(self.name.text.clone().into()),
-            of_folder,
-        )
+        to_store(&self.name)
     }
 
     fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
@@ -215,7 +210,7 @@ fn told(lock: &Lock, prefix: &str, what: Told) -> Reply {
         plain(StatusCode::OK, body)
     };
     Reply::from(response).with(|headers| {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(XML));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
         if what != Told::Refreshed {
             put_field(headers, TOKEN, format!("<{}>", lock.token));
         }
@@ -243,12 +238,7 @@ impl Verb for Unlock {
     }
 
     fn needs(&self) -> Vec<Need<'_>> {
-        let of_folder = Need::below(Right::Create, &self.name.text);
-        of_name(
-            &self.name,
-            Need::Store(self.name.text.clone().into()),
-            of_folder,
-        )
+        to_store(&self.name)
     }
 
     async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {

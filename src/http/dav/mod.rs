@@ -5,9 +5,11 @@
 
 mod changes;
 mod conditions;
+mod find;
 mod locking;
 mod name;
 mod properties;
+mod relocate;
 mod xml;
 
 use async_trait::async_trait;
@@ -41,11 +43,12 @@ pub fn verb(asked: &RequestHead<'_>) -> Parsed {
     }
     let (name, conditions) = (Name::at(asked.path)?, Conditions::of(&head.headers)?);
     match head.method.as_str() {
-        "PROPFIND" => return properties::find(asked, name),
+        "PROPFIND" => return find::find(asked, name),
         _ if asked.config.read_only => {}
-        "PROPPATCH" => return properties::patch(asked, name, conditions),
+        "PROPPATCH" => return find::patch(asked, name, conditions),
         "LOCK" => return locking::lock(asked, name, conditions),
         "UNLOCK" => return locking::unlock(asked, name),
+        "MOVE" | "COPY" => return relocate::relocation(asked, name, conditions),
         _ => {
             if let Some(verb) = changes::change(asked, name, conditions)? {
                 return Ok(Some(verb));

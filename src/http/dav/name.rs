@@ -3,6 +3,7 @@
 use hyper::StatusCode;
 use hyper::header::HeaderMap;
 
+use crate::access::Right;
 use crate::http::auth::need::Need;
 use crate::http::head::path::folder;
 use crate::http::refusal::Refusal;
@@ -90,13 +91,13 @@ pub fn permitted<V: Verb>(request: &RequestContext, mut asked: V) -> Result<V, R
     Ok(asked)
 }
 
-/// The needs to change what has this name: of all below it, if that is a folder.
-pub fn of_name(
-    name: &Name,
-    of_value: Need<'static>,
-    of_folder: Need<'static>,
-) -> Vec<Need<'static>> {
-    vec![if name.is_folder { of_folder } else { of_value }]
+/// The needs to store something of this name, or in the folder of this name.
+pub fn to_store(name: &Name) -> Vec<Need<'_>> {
+    vec![if name.is_folder {
+        Need::below(Right::Create, &name.text)
+    } else {
+        Need::Store(name.text.as_str().into())
+    }]
 }
 
 /// Another has the name, or it is none.

@@ -28,6 +28,8 @@ const MOST_TEXT: usize = 1 << 10;
 
 const DAV: &str = "DAV:";
 
+pub const MEDIA_TYPE: &str = "application/xml; charset=utf-8";
+
 /// An element: its namespace and name, its text, and what is in it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Element {
