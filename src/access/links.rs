@@ -6,13 +6,34 @@ use std::fs::{OpenOptions, rename};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 use rustix::io::retry_on_intr;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use super::credentials::read_secret;
+use super::credentials::{LinkKey, read_secret};
 use super::file::BadAccess;
+use super::policy::Policy;
+
+/// The name of the link key of `--links`, and the longest that its links last: 30 days.
+const LINKS: &str = "links";
+const LINKS_LAST: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+impl Policy {
+    /// Has every subject without a link key of its own sign links with this `secret`.
+    pub fn add_links(&mut self, secret: &[u8]) {
+        let own = || LinkKey {
+            lasts: LINKS_LAST,
+            ..LinkKey::new(secret, "", None)
+        };
+        self.link_keys.entry(LINKS.into()).or_insert_with(own);
+        for name in self.subjects.keys().chain([&self.anonymous.name]) {
+            let by = self.shares.entry(name.clone());
+            by.or_insert_with(|| LINKS.into());
+        }
+    }
+}
 
 /// The secret in the file at `path`, which is made where it is not there, if that `may` be.
 pub fn own_secret(path: &Path, may: bool) -> Result<Vec<u8>, BadAccess> {

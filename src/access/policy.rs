@@ -14,10 +14,6 @@ use crate::value::Prefixes;
 /// The longest name of a subject, in bytes: it may be a part of keys.
 const LONGEST_NAME: usize = 64;
 
-/// The name of the link key of `--links`, and the longest that its links last: 30 days.
-const LINKS: &str = "links";
-const LINKS_LAST: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-
 /// A rule: rights of subjects to keys that begin with a prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
@@ -160,19 +156,6 @@ impl Policy {
         let password = credentials.password.map(|hash| (name.into(), hash));
         self.passwords.extend(password);
         Ok(())
-    }
-
-    /// Has every subject without a link key of its own sign links with this `secret`.
-    pub fn add_links(&mut self, secret: &[u8]) {
-        let own = || LinkKey {
-            lasts: LINKS_LAST,
-            ..LinkKey::new(secret, "", None)
-        };
-        self.link_keys.entry(LINKS.into()).or_insert_with(own);
-        for name in self.subjects.keys().chain([&self.anonymous.name]) {
-            let by = self.shares.entry(name.clone());
-            by.or_insert_with(|| LINKS.into());
-        }
     }
 
     /// The subject that `evidence` proves, at the time `now`.
@@ -446,7 +429,7 @@ mod tests {
         let ann = &policy.subjects["ann"];
         assert!(ann.grant.allows(Right::Write, "ann/x"));
         assert!(!ann.grant.allows(Right::Write, "carl/x"));
-        // What anonymous clients may do, each subject may, and nobody as it.
+        // What anonymous clients may do, each subject may, and a client without a name may not do what a subject may.
         assert!(ann.grant.allows(Right::Read, "public/x"));
         assert!(!ann.grant.allows(Right::Write, "public/x"));
         assert!(policy.anonymous.grant.allows(Right::Read, "public/x"));

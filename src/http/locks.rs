@@ -1,5 +1,5 @@
-//! The write locks of names, which clients of `WebDAV` take (RFC 4918, section 6), and the changes under way, which a
-//! lock waits for no more than they for it: whoever comes second is refused.
+//! The write locks of names, which clients of `WebDAV` take (RFC 4918, section 6), and the changes under way. A lock
+//! waits for no change, and no change for a lock: the second of two requests is refused.
 //!
 //! Promises that no name is changed by a request without the token of its lock, through whatever door it came, from the
 //! moment that the lock is granted. Locks are in memory alone: a restart forgets them. Their number is bounded, in all

@@ -10,6 +10,7 @@ mod expire;
 mod folders;
 mod keeper;
 pub mod open;
+mod uses;
 
 use std::fs::File;
 use std::sync::Arc;
@@ -123,13 +124,6 @@ impl Directory {
         is_counted.then_some(object)
     }
 
-    /// Counts a GET or HEAD of `key`, which found a value or none, in the bounds that hold for it.
-    pub fn count_request(&self, key: &Key<'_>, is_hit: bool) {
-        if let Some(account) = self.account() {
-            account.count_request(key.as_str(), is_hit);
-        }
-    }
-
     /// Fails while the file of `key`, read as `object`, may lack bytes that the journal has.
     fn may_read(&self, key: &Key<'_>, object: &Object) -> Result<(), Error> {
         let writer = self.writer();
@@ -201,23 +195,6 @@ impl Directory {
         if let Some(account) = self.account() {
             account.read(key.as_str());
         }
-    }
-
-    /// True if there are values of all these keys, with these lengths; each that is there is used.
-    pub async fn use_all(&self, values: Vec<(Key<'static>, u64)>) -> Result<bool, Error> {
-        let (dir, account) = (Arc::clone(&self.dir), self.account().cloned());
-        let look = move || {
-            for (key, len) in values {
-                let found = dir.meta(&key, Blocking::Allowed);
-                let found = found.map_err(Error::errno_while("look up"))?;
-                if found.is_none_or(|meta| meta.len != len || meta.has_ended()) {
-                    return Ok(false);
-                }
-                account.as_ref().inspect(|it| drop(it.read(key.as_str())));
-            }
-            Ok(true)
-        };
-        self.dir.disk.spawn(look).await
     }
 
     /// Makes `call`, at first so that it does not wait for the device, then on a disk thread if it would have to.

@@ -180,7 +180,7 @@ fn owner(asked: &Element) -> Box<str> {
     }
 }
 
-/// A token that nobody guesses (RFC 4122).
+/// A token that cannot be guessed (RFC 4122).
 fn token() -> Result<Box<str>, Refusal> {
     let id = UploadId::random()?.to_string();
     let id = id.replace('-', "");

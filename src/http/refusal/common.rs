@@ -92,7 +92,7 @@ impl Refusal {
 impl From<BadKey> for Refusal {
     fn from(why: BadKey) -> Self {
         let kind = match why {
-            // By the name alone, whatever has it: nobody learns what is there.
+            // The name alone decides: the answer does not say whether something has it.
             BadKey::Hidden => HIDDEN,
             BadKey::TooLong | BadKey::SegmentTooLong => KEY_TOO_LONG,
             _ => BAD_KEY,
