@@ -129,10 +129,15 @@ impl Verb for Take {
             until: Instant::now(),
         };
         let found = resource(request, &self.name).await?;
-        if let Some(Resource::Value(_)) = found {
-            // Who may create alone would keep others from what is not its own.
-            let name = &self.name.text;
-            request.permitted_now(|client| client.need(Right::Write, name))?;
+        if let Some(found) = &found {
+            // A client that may only create would keep others from what is not its own.
+            let end = if matches!(found, Resource::Folder) {
+                "/"
+            } else {
+                ""
+            };
+            let locked = format!("{}{end}", self.name.text);
+            request.permitted_now(|client| client.need(Right::Write, &locked))?;
         }
         if found.is_none() {
             needs_parent(request, &self.name).await?;

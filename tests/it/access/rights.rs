@@ -473,6 +473,25 @@ fn by_webdav_the_rules_say_the_same() {
     holds(OF_WEBDAV, KEYS, "in/", &door);
 }
 
+#[test]
+fn one_who_may_create_locks_nothing_of_others() {
+    directory_only!("locks");
+    let door = ["--listen", "dav+http://127.0.0.1:0"];
+    let server = serve(&one_who_may("create", &["create"]), &door);
+    server.dir.place("in/there", "v");
+    let xml = "<lockinfo xmlns='DAV:'><lockscope><exclusive/></lockscope><locktype><write/></locktype></lockinfo>";
+    let lines = format!("{}Content-Length: {}\r\n", bearer("create"), xml.len());
+    for (target, status) in [
+        ("/in/there", 403),
+        ("/in/", 403),
+        ("/in", 403),
+        ("/in/new", 201),
+    ] {
+        let got = server.request("LOCK", target, &lines, xml.as_bytes());
+        assert_eq!(got.status, status, "{target}");
+    }
+}
+
 /// The older server's answers come after the same decisions.
 #[test]
 fn with_compat_the_rules_say_the_same() {
