@@ -60,6 +60,24 @@ pub enum Door {
     Dav,
 }
 
+impl Door {
+    /// The doors beside the plain one, each with the word for it in front of a place to listen.
+    const WORDS: &[(Self, &str)] = &[(Self::Dav, "dav+")];
+
+    /// The word for it; none for the plain one.
+    pub fn word(self) -> &'static str {
+        let found = Self::WORDS.iter().find(|(door, _)| *door == self);
+        found.map_or("", |(_, word)| word)
+    }
+
+    /// The door at a `place` to listen, and the place behind the word for it.
+    pub fn of(place: &str) -> (Self, &str) {
+        let mut doors = Self::WORDS.iter();
+        let found = doors.find_map(|(door, word)| Some((*door, place.strip_prefix(word)?)));
+        found.unwrap_or((Self::Plain, place))
+    }
+}
+
 /// The client of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Client {

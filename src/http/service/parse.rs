@@ -53,6 +53,9 @@ const ROWS: &[Row] = &[
     options,
 ];
 
+/// The other doors, each with what takes its requests first: those that it leaves are the plain door's.
+const DOORS: &[(Door, Row)] = &[(Door::Dav, dav::verb)];
+
 /// The methods of the feed of changes: no HEAD, for the response has no end.
 const OF_WATCH: &str = "GET, OPTIONS";
 
@@ -141,9 +144,10 @@ impl<'a> RequestHead<'a> {
 
     /// The operation. Without an `admin` it is only asked what the request needs.
     fn operation(&self, admin: Option<&Arc<Admin>>) -> Result<Operation<'a>, Refusal> {
-        if self.client.door == Door::Dav
+        if self.client.door != Door::Plain
             && self.config.routes != Routes::Pages
-            && let Some(verb) = dav::verb(self)?
+            && let Some((_, row)) = DOORS.iter().find(|(door, _)| *door == self.client.door)
+            && let Some(verb) = row(self)?
         {
             return Ok(Operation::Other(verb));
         }
