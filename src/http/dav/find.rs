@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures_util::stream::{self, TryStreamExt as _};
 use httpdate::fmt_http_date;
@@ -28,7 +29,7 @@ use crate::http::request::head::RequestHead;
 use crate::http::response::{Outcome, plain, unstored};
 use crate::http::values::moves::request::is_deep;
 use crate::http::values::representation::validators;
-use crate::store::{Free, ListedValue, Listing, Page};
+use crate::store::{Free, ListedValue, Listing, Page, Store};
 
 /// The most items of one look at the store.
 const PAGE: usize = 1_000;
@@ -114,12 +115,13 @@ struct Writer {
 }
 
 impl Writer {
-    /// The answer about `item`.
-    fn response(&self, item: &Item<'_>) -> String {
+    /// The answer about `item`; the `date` is that of a value for people, or when something in a folder was last made or
+    /// removed.
+    fn response(&self, item: &Item<'_>, date: SystemTime) -> String {
         let (mut found, mut missing) = (String::new(), String::new());
         for asked in &*self.wanted.properties {
             let name = &asked.name;
-            match self.property(name, item).filter(|_| asked.is(name)) {
+            match self.property(name, item, date).filter(|_| asked.is(name)) {
                 Some(_) if self.wanted.names_alone => found += &asked.empty(),
                 Some(value) => found.extend(["<D:", name, ">", &value, "</D:", name, ">"]),
                 None if self.wanted.are_named => missing += &asked.empty(),
@@ -133,13 +135,20 @@ impl Writer {
         xml::response(&self.prefix, item.text, &stats)
     }
 
-    fn members(&self, listing: &Listing) -> String {
-        let items = items(listing);
-        items.iter().map(|item| self.response(item)).collect()
+    /// The answers about all in `listing`, whose folders have these dates.
+    fn members(&self, listing: &Listing, dates: &[SystemTime]) -> String {
+        let (items, mut dates) = (items(listing), dates.iter());
+        let responses = items.iter().map(|item| {
+            // Folders come in the same order.
+            let of_folder = || dates.next().copied().unwrap_or(UNIX_EPOCH);
+            let date = item.value.map_or_else(of_folder, ListedValue::date);
+            self.response(item, date)
+        });
+        responses.collect()
     }
 
     /// The value of a property, as XML; `None` where the item has none of this name.
-    fn property(&self, name: &str, item: &Item<'_>) -> Option<String> {
+    fn property(&self, name: &str, item: &Item<'_>, date: SystemTime) -> Option<String> {
         let of = item.text.trim_end_matches('/');
         Some(match (name, item.value) {
             ("resourcetype", None) => "<D:collection/>".to_owned(),
@@ -148,10 +157,8 @@ impl Writer {
             ("getcontentlength", Some(value)) => value.len.to_string(),
             ("getcontenttype", Some(_)) => xml::text(&media::of(of, None, false)),
             ("getetag", Some(value)) => xml::text(&value.validators.etag),
-            ("getlastmodified", Some(value)) => fmt_http_date(value.date()),
-            ("creationdate", Some(value)) => {
-                humantime::format_rfc3339_seconds(value.date()).to_string()
-            }
+            ("getlastmodified", _) => fmt_http_date(date),
+            ("creationdate", _) => humantime::format_rfc3339_seconds(date).to_string(),
             ("supportedlock", _) => SUPPORTED.to_owned(),
             ("lockdiscovery", _) => {
                 let locks = self.locks.as_ref().map(|locks| locks.of(of));
@@ -196,10 +203,11 @@ pub async fn find(
         end: None,
         date: Some(found.date()),
     };
-    Ok(multistatus(&writer.response(&Item {
+    let item = Item {
         text: &name.text,
         value: Some(&value),
-    })))
+    };
+    Ok(multistatus(&writer.response(&item, found.date())))
 }
 
 /// The answer about a folder, of which a client that may not list all sees what it may.
@@ -223,10 +231,12 @@ async fn folder(
         let free = service.store.probe().await?;
         writer.available = free.map(Free::beyond_floor);
     }
-    let own = writer.response(&Item {
+    let own = Item {
         text: &page.prefix,
         value: None,
-    });
+    };
+    let date = dates(&service.store, &page, vec![page.prefix.clone()]).await?[0];
+    let own = writer.response(&own, date);
     let Some(first) = first else {
         return Ok(multistatus(&own));
     };
@@ -239,7 +249,8 @@ async fn folder(
                 return Ok::<_, Refusal>(None);
             };
             let (next, mut rest) = (listing.next.clone(), None);
-            let write = move |listing: &Listing| writer.members(listing);
+            let dates = dates(&service.store, &page, listing.folders.clone()).await?;
+            let write = move |listing: &Listing| writer.members(listing, &dates);
             text += &written(&service.store, listing, false, write).await?;
             if let Some(after) = next {
                 page.after = after;
@@ -254,6 +265,18 @@ async fn folder(
     let pieces = pieces.map_err(move |why| service.broke_off(why, &exchange));
     let body = Body::of(Content::Made(Box::pin(pieces)));
     Ok(xml::reply(plain(StatusCode::MULTI_STATUS, body)))
+}
+
+/// The dates of `folders`, the names of which end with `/`; 1970 of one that the client does not see all of.
+async fn dates(
+    store: &Store,
+    page: &Page,
+    folders: Vec<String>,
+) -> Result<Vec<SystemTime>, Refusal> {
+    let sees: Vec<_> = folders.iter().map(|it| page.within.has(it)).collect();
+    let dates = store.folder_dates(folders).await?.into_iter().zip(sees);
+    let seen = dates.map(|(date, sees)| if sees { date } else { UNIX_EPOCH });
+    Ok(seen.collect())
 }
 
 /// Answers a PROPPATCH. Each property is refused by itself: Explorer sets times, and goes on where the answer is 207.

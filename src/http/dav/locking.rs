@@ -9,9 +9,10 @@ use hyper::header::{HeaderMap, HeaderName};
 use crate::access::Right;
 use crate::http::body::request::Received;
 use crate::http::body::response::Body;
+use crate::http::dav::conditions::{TOKEN, lock_token};
 use crate::http::dav::name::{Name, Resource, Target, needs_parent, resource};
 use crate::http::dav::xml::{self, Element, discovered};
-use crate::http::head::syntax::{only, put as put_field};
+use crate::http::head::syntax::put as put_field;
 use crate::http::locks::Lock;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::NO_SUCH_PATH;
@@ -25,7 +26,6 @@ use crate::store::{Preconditions, UploadId};
 const BAD_LOCK: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-lock");
 
 const TIMEOUT: HeaderName = HeaderName::from_static("timeout");
-const TOKEN: HeaderName = HeaderName::from_static("lock-token");
 
 /// The time after which a lock ends that is not refreshed: unless its client asks for another, and at most.
 const USUAL: Duration = Duration::from_secs(10 * 60);
@@ -55,14 +55,6 @@ fn timeout(headers: &HeaderMap) -> Duration {
         None => one.eq_ignore_ascii_case("infinite").then_some(MOST),
     });
     found.unwrap_or(USUAL).clamp(Duration::from_secs(1), MOST)
-}
-
-/// The token of the lock that an UNLOCK ends.
-pub fn token_of(headers: &HeaderMap) -> Result<Box<str>, Refusal> {
-    let token = only(headers, &TOKEN).and_then(|value| value.to_str().ok());
-    let token = token.and_then(|text| text.trim().strip_prefix('<')?.strip_suffix('>'));
-    let bad = || BAD_LOCK.because("UNLOCK needs one Lock-Token, as LOCK has answered it");
-    token.map(Into::into).ok_or_else(bad)
 }
 
 /// Answers a LOCK.
@@ -150,6 +142,12 @@ fn token() -> Result<Box<str>, Refusal> {
     let id = UploadId::random()?.to_string();
     let [a, b, c, d, e] = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &id[part]);
     Ok(format!("urn:uuid:{a}-{b}-{c}-{d}-{e}").into())
+}
+
+/// The token of the lock that an UNLOCK ends.
+pub fn token_of(headers: &HeaderMap) -> Result<String, Refusal> {
+    let bad = || BAD_LOCK.because("UNLOCK needs one Lock-Token, as LOCK has answered it");
+    lock_token(headers).ok_or_else(bad)
 }
 
 /// Answers an UNLOCK.

@@ -63,7 +63,7 @@ enum What {
     Relocate(Relocate),
     Lock(LockRequest),
     /// The lock of this token ends.
-    Unlock(Box<str>),
+    Unlock(String),
 }
 
 /// The operation of a request of this door; `None` for one that the plain door has: another method, a page of the
