@@ -115,8 +115,8 @@ struct Writer {
 }
 
 impl Writer {
-    /// The answer about `item`; the `date` is that of a value for people, or when something in a folder was last made or
-    /// removed.
+    /// The answer about `item`. The `date` is that of a value for people, or when something in a folder was last made
+    /// or removed.
     fn response(&self, item: &Item<'_>, date: SystemTime) -> String {
         let (mut found, mut missing) = (String::new(), String::new());
         for asked in &*self.wanted.properties {

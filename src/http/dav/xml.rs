@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(other.empty(), "<size xmlns=\"http://a/\"/>");
         let other = parse(b"<a xmlns='b&amp;c'/>").unwrap();
         assert_eq!(other.empty(), "<a xmlns=\"b&amp;c\"/>");
-        assert_eq!(text("a\u{1}<\n"), "a\u{fffd}&lt;\n");
+        assert_eq!(super::text("a\u{1}<\n"), "a\u{fffd}&lt;\n");
     }
 
     #[test]

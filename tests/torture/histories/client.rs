@@ -235,7 +235,10 @@ impl Client {
             9..=10 => (Asked::Move([place, to], [always; 2]), moved),
             _ => match self.unlock(place) {
                 Some(unlock) => return unlock,
-                None => (Asked::Lock(place, stage.write()), String::new()),
+                None => {
+                    let length = format!("Content-Length: {}\r\n", LOCKINFO.len());
+                    (Asked::Lock(place, stage.write()), length)
+                }
             },
         });
         let is_lock = matches!(request.asked, Asked::Lock(..));
@@ -391,6 +394,13 @@ impl Client {
             // Until the server had ended.
             _ => (!reads).then_some((asked, Told::Unknown)),
         };
+        // What goes takes its lock along.
+        if let Some((Asked::Delete(place, _) | Asked::Move([place, _], _), Told::Done(_))) =
+            understood
+            && request.by_webdav.is_some_and(|shown| shown != 0)
+        {
+            self.locks[place] = None;
+        }
         let event = understood.map(|(asked, told)| Event {
             shown: request.by_webdav.unwrap_or(0),
             ..at(call, back, asked, told)

@@ -67,7 +67,10 @@ impl Event {
         }
         self.steps_of_values(at, tree, steps);
         let is_kept = |place, then: &Tree| then.values[place] == tree.values[place];
-        steps.retain(|(_, then)| (0..PLACES).all(|it| is_kept(it, then) || !is_locked(it)));
+        // A read may tell the tag of what is there.
+        let reads = matches!(self.asked, Asked::Get(_));
+        steps
+            .retain(|(_, then)| reads || (0..PLACES).all(|it| is_kept(it, then) || !is_locked(it)));
         if let Asked::Delete(place, _) | Asked::Move([place, _], _) = self.asked
             && tree.locks[place] != 0
         {
