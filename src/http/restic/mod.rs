@@ -72,9 +72,13 @@ pub fn request(asked: &RequestHead<'_>) -> Parsed {
             }
             let key = placed(&key, asked.config).unwrap_or_else(|| key.into_owned());
             let mut put = put_at(asked, key, true)?;
-            let given = put.preconditions.get_or_insert(Preconditions::NEW);
-            given.none_matching = Some(Tags::Any);
-            parsed(CreateFile(put))
+            let is_conditional = put.preconditions.is_some();
+            let only_new = put.preconditions.get_or_insert(Preconditions::NEW);
+            only_new.none_matching = Some(Tags::Any);
+            parsed(CreateFile {
+                put,
+                is_conditional,
+            })
         }
         ("DELETE", _, Some(key)) => match placed(&key, asked.config) {
             Some(key) => removal_of(asked, key),
@@ -100,12 +104,16 @@ impl Verb for MakeRepository {
 }
 
 /// Stores a file that is not there.
-struct CreateFile(Box<PutRequest>);
+struct CreateFile {
+    put: Box<PutRequest>,
+    /// The client gave a condition of its own.
+    is_conditional: bool,
+}
 
 #[async_trait(?Send)]
 impl Verb for CreateFile {
     fn needs(&self) -> Vec<Need<'_>> {
-        self.0.needs().collect()
+        self.put.needs().collect()
     }
 
     async fn perform(
@@ -113,9 +121,9 @@ impl Verb for CreateFile {
         request: &RequestContext,
         body: &mut Received<'_>,
     ) -> Outcome {
-        let has_date = self.0.has_date();
-        let published = put(request, self.0, body).await.map_err(|why| {
-            let exists = why.kind == PRECONDITION.kind;
+        let has_date = self.put.has_date();
+        let published = put(request, self.put, body).await.map_err(|why| {
+            let exists = why.kind == PRECONDITION.kind && !self.is_conditional;
             if exists { EXISTS } else { why }
         });
         Ok(stored(published?, has_date))
