@@ -10,19 +10,20 @@ restic -q backup --host a letters & a=$!
 restic -q backup --host b letters & b=$!
 wait $a && wait $b
 restic -q check --read-data
-snapshots() { restic "$@" snapshots --json | grep -o '"hostname":"[ab]"' | sort | uniq -c | tr -s ' '; }
+snapshots() { restic "$@" snapshots --json | grep -o '"hostname":"[ab]"' | sort; }
 snapshots
-#> 1 "hostname":"a"
-#> 1 "hostname":"b"
-mv /tmp/data-rs/backups/laptop $PWD/moved
+#> "hostname":"a"
+#> "hostname":"b"
+mv store/backups/laptop $PWD/moved
 restic -q -r $PWD/moved check --read-data
 restic -q -r $PWD/moved backup --host b letters
-mv moved /tmp/data-rs/backups/back
-snapshots -r rest:$S/backups/back/
-#> 1 "hostname":"a"
-#> 2 "hostname":"b"
-restic -q -r rest:$S/backups/back/ forget --keep-last 1 --prune
-restic -q -r rest:$S/backups/back/ check --read-data
+mv moved store/backups/back
+snapshots -r rest:http://127.0.0.1:8081/backups/back/
+#> "hostname":"a"
+#> "hostname":"b"
+#> "hostname":"b"
+restic -q -r rest:http://127.0.0.1:8081/backups/back/ forget --keep-last 1 --prune
+restic -q -r rest:http://127.0.0.1:8081/backups/back/ check --read-data
 "#;
 
 /// By the rules of the page. restic goes on for a while where it may not remove.
