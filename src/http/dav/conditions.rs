@@ -47,7 +47,8 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    pub fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
+    /// The conditions of `headers`, whose paths begin with this one of a proxy in front.
+    pub fn of(headers: &HeaderMap, prefix: Option<&str>) -> Result<Self, Refusal> {
         let shown = lock_token(headers);
         if !headers.contains_key(IF) {
             let lists = Vec::new();
@@ -56,7 +57,13 @@ impl Conditions {
         let text = only(headers, &IF).and_then(|value| value.to_str().ok());
         let lists = text.and_then(parse);
         let bad = || BAD_IF.because("the field If is not as RFC 4918, section 10.4, has it");
-        let lists = lists.ok_or_else(bad)?;
+        let mut lists = lists.ok_or_else(bad)?;
+        for path in lists.iter_mut().filter_map(|list| list.path.as_mut()) {
+            let below = prefix.and_then(|prefix| path.strip_prefix(prefix));
+            if let Some(below) = below.filter(|path| path.starts_with('/')) {
+                *path = below.to_owned();
+            }
+        }
         Ok(Self { lists, shown })
     }
 

@@ -46,7 +46,7 @@ struct Find {
     /// The folder, as a listing has it.
     target: ListTarget,
     with_members: bool,
-    /// All below it, at any depth, is asked for: of a folder that is refused (section 9.1.1), of a value it is nothing more.
+    /// All below it, at any depth, is asked for: that is refused of a folder (section 9.1.1), and a value has nothing.
     is_infinite: bool,
     /// The path of this server behind a proxy.
     prefix: Box<str>,
