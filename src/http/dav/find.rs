@@ -275,8 +275,8 @@ async fn dates(
 ) -> Result<Vec<SystemTime>, Refusal> {
     let sees: Vec<_> = folders.iter().map(|it| page.within.has(it)).collect();
     let dates = store.folder_dates(folders).await?.into_iter().zip(sees);
-    let seen = dates.map(|(date, sees)| if sees { date } else { UNIX_EPOCH });
-    Ok(seen.collect())
+    let known = dates.map(|(date, sees)| if sees { date } else { UNIX_EPOCH });
+    Ok(known.collect())
 }
 
 /// Answers a PROPPATCH. Each property is refused by itself: Explorer sets times, and goes on where the answer is 207.

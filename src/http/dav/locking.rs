@@ -140,8 +140,8 @@ pub fn owner(info: &Element) -> String {
 /// A token that cannot be guessed (RFC 4122).
 fn token() -> Result<Box<str>, Refusal> {
     let id = UploadId::random()?.to_string();
-    let [a, b, c, d, e] = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &id[part]);
-    Ok(format!("urn:uuid:{a}-{b}-{c}-{d}-{e}").into())
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &id[part]);
+    Ok(format!("urn:uuid:{}", parts.join("-")).into())
 }
 
 /// The token of the lock that an UNLOCK ends.
