@@ -163,7 +163,7 @@ const OF_REPOSITORIES: &str = "
 POST /in/config w ; 200 create | 200 write ; ; +in/config
 POST /in/f/keys/50e721e49c013f00c62cf59f2163542a9d8df02464efeb615d31051b0fddc326 w ; 200 create | 200 write ; ; +in/f/keys/50e721e49c013f00c62cf59f2163542a9d8df02464efeb615d31051b0fddc326
 POST /in/f/data/50e721e49c013f00c62cf59f2163542a9d8df02464efeb615d31051b0fddc326 w ; 200 create | 200 write ; ; +in/f/data/50/50e721e49c013f00c62cf59f2163542a9d8df02464efeb615d31051b0fddc326
-POST /in/f/data/0000000000000000000000000000000000000000000000000000000000000000 w ; 403 create | 403 write
+POST /in/f/config w ; 403 create | 403 write
 POST /in/f/locks/0000000000000000000000000000000000000000000000000000000000000000 w ; 400 create | 400 write
 POST /out/config w ;
 POST /out/keys/0000000000000000000000000000000000000000000000000000000000000000 w ;
@@ -503,7 +503,12 @@ fn of_a_repository_the_rules_say_the_same() {
     let keys = ["in/f/keys/", "in/f/data/00/", "out/keys/", "out/data/00/"];
     let keys = keys.map(|folder| format!("{folder}{file} {folder}other "));
     let keys = keys.concat();
-    holds(OF_REPOSITORIES, &(keys + "in/open/there"), "in/", &content);
+    holds(
+        OF_REPOSITORIES,
+        &(keys + "in/f/config in/open/there"),
+        "in/",
+        &content,
+    );
 }
 
 #[test]
