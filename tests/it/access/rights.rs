@@ -78,6 +78,13 @@ POST /?share&hand-in ;
 /// What a directory alone has, or a store that the tests do not have.
 const OF_A_DIRECTORY: &str = "
 PUT /in/new w ; 201 create | 201 write ; Upload-Complete: ?0
+LOCK /in/there {\"ID\":\"1\"} ; 200 read create | 200 read write ; Content-Type: application/json ; +in/there.lock
+LOCK /out/there {\"ID\":\"1\"} ; ; Content-Type: application/json
+UNLOCK /in/there {\"ID\":\"1\"} ; 409 read delete ; Content-Type: application/json
+UNLOCK /out/there ; ; Content-Type: application/json
+POST /in/there?ID=1 w ; 409 read create | 409 read write ; Content-Type: application/json
+PUT /in/there?ID=1 w ; 409 read write ; Content-Type: application/json | If-Match: *
+POST /out/there?ID=1 w ; ; Content-Type: application/json
 DELETE /in/there ; 412 delete read ; If-Match: \"x\"
 MOVE /in/there /to/new ; 201 read delete to.read to.write | 204 read delete to.write | 201 read delete to.create ; ; -in/there +to/new
 MOVE /in/there /to/there ; 204 read delete to.write ; ; -in/there ~to/there
