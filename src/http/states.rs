@@ -58,7 +58,7 @@ struct StateRequest {
 
 enum Work {
     /// Store the body as the lock.
-    Lock(PutRequest),
+    Lock(Box<PutRequest>),
     /// Remove the lock with the ID in the body; any, where the body is empty, as that of `force-unlock` is.
     Unlock,
     /// Store the body as the state, for the holder of the lock with this ID.
@@ -88,7 +88,7 @@ pub fn state(asked: &RequestHead<'_>) -> Parsed {
     let lock = Key::new(format!("{}{END}", key.as_str()))?;
     let work = match (method, id) {
         ("LOCK", _) => {
-            let mut put = PutRequest::of(lock.clone(), config)?;
+            let mut put = Box::new(PutRequest::of(lock.clone(), config)?);
             put.preconditions = Some(Preconditions::NEW);
             put.media_type = Some(JSON.into());
             put.expect(Digests::of(&head.headers)?)?;
@@ -151,7 +151,7 @@ impl Verb for StateRequest {
                     None => is_holder().await.map(|()| None),
                     data => Ok(data),
                 };
-                return Ok(stored(store(request, *put, data).await?, has_date));
+                return Ok(stored(store(request, put, data).await?, has_date));
             }
         }
         Ok(empty(StatusCode::OK).into())
@@ -161,11 +161,11 @@ impl Verb for StateRequest {
 /// Stores what `data` gives.
 async fn store(
     request: &RequestContext,
-    put: PutRequest,
+    put: Box<PutRequest>,
     data: impl AsyncFnMut() -> Result<Option<Bytes>, Refusal>,
 ) -> Result<Published, Refusal> {
     let key = put.key.clone();
-    let publishing = receive_part(request, put, data).await?;
+    let publishing = receive_part(request, *put, data).await?;
     let published = publishing.ok_or(NO_LOCKS)?.await?;
     request.changed(&key);
     Ok(published)

@@ -1,4 +1,5 @@
-//! Proves that `--proxy-user-header` names who asks where a trusted proxy sends it alone, and means nothing from others.
+//! Proves that `--proxy-user-header` names who asks where a trusted proxy sends it and there is no other proof, and
+//! means nothing from others.
 
 use crate::support::policy::{bearer, revise, rule, serve_on, subject, token};
 use crate::support::prelude::*;
@@ -135,8 +136,8 @@ fn who_was_signed_on_is_audited() {
         [
             "bob proxy changed -",
             "ann proxy refused not-allowed",
-            "- - refused unknown-user",
-            "- - refused two-proofs",
+            "- nothing refused unknown-user",
+            "- nothing refused two-proofs",
         ]
     );
 }
