@@ -209,7 +209,8 @@ fn mount(client: &mut Client, command: &str, at: &str) -> Mounted {
     Mounted::by(&words, &home.join(at)).expect("it is mounted")
 }
 
-/// A mount of davfs2 by one user, with its defaults but for these settings. It takes a lock of the same owner for its own.
+/// A mount of davfs2 by one user, with its defaults but for these settings. It takes a lock of the same owner for its
+/// own.
 #[track_caller]
 fn davfs(client: &mut Client, at: &str, settings: &str) -> Mounted {
     let settings = format!("ask_auth 0\nlock_owner {at}\n{settings}\n");
