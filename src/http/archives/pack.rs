@@ -27,6 +27,7 @@ use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::body::response::Body;
 use crate::http::body::{Content, Pieces};
+use crate::http::listing::symlinks;
 use crate::http::piece::Piece;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{NO_SUCH_FOLDER, NO_SUCH_KEY};
@@ -68,14 +69,17 @@ impl Verb for ArchiveRequest {
     async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
         let Self {
             format,
-            page,
+            mut page,
             selected,
         } = *self;
         let (name, selects) = (
             saved_as(&page.prefix, selected.as_deref()),
             selected.is_some(),
         );
-        if !selects && !Box::pin(is_there(&request.service, &page)).await? {
+        if (!selects || request.service.config.follows_symlinks)
+            && !Box::pin(is_there(request, &mut page)).await?
+            && !selects
+        {
             return Err(NO_SUCH_FOLDER);
         }
         let (sender, mut pieces) = channel(1);
@@ -118,9 +122,22 @@ impl Verb for ArchiveRequest {
     }
 }
 
+/// True where the folder of the `page` is there, or symbolic links lead from it to one: then the page becomes of that.
+async fn is_there(request: &RequestContext, page: &mut Page) -> Result<bool, Refusal> {
+    let service = &*request.service;
+    let is_there = is_folder(service, page).await?;
+    match symlinks::prefix(request, &page.prefix).await? {
+        Some(prefix) if !is_there => {
+            page.prefix = prefix;
+            is_folder(service, page).await
+        }
+        _ => Ok(is_there),
+    }
+}
+
 /// True for the folder of a client that may list all of it, if it is there, and of another if there is something that
 /// it may list.
-async fn is_there(service: &Service, page: &Page) -> Result<bool, Refusal> {
+async fn is_folder(service: &Service, page: &Page) -> Result<bool, Refusal> {
     let Service { store, reactor, .. } = service;
     let Some(folder) = page.prefix.strip_suffix('/') else {
         return Ok(true); // the root

@@ -17,12 +17,11 @@ use crate::http::body::response::Body;
 use crate::http::head::query::QueryFields;
 use crate::http::head::syntax::{depth, encoded, put, up};
 use crate::http::listing::{
-    ListFormat, ListTarget, PARAMETERS, describe, index::index, is_known, json, tag, text,
+    ListFormat, ListTarget, PARAMETERS, describe, index::index, is_known, json, symlinks, tag, text,
 };
 use crate::http::refusal::Refusal;
 use crate::http::request::{RequestContext, Service};
 use crate::http::response::{Outcome, Reply, empty, plain};
-use crate::http::values::get::GetOptions;
 use crate::http::verb::Verb;
 use crate::store::{Error, Key, Listing, Page, Prefixes, Store};
 
@@ -73,11 +72,20 @@ impl Verb for ListTarget {
         let (mut target, service) = (*self, &*request.service);
         let page = target.page.clone();
         let listing = service.store.list(service.reactor, page).await?;
+        if let Some(to) = symlinks::listed(request, &target, &listing).await? {
+            return Ok(redirect(to));
+        }
+        let beside = if target.wants_unlisted {
+            Some(symlinks::unlisted(request, &target).await?)
+        } else {
+            None
+        };
+        let follows = service.config.follows_symlinks;
         let (next, format) = (target.next_link(&listing), target.format);
         let preconditions = target.preconditions.take();
         let render = move |listing: &Listing| {
             let text = match format {
-                ListFormat::Json => json(&target.page, listing),
+                ListFormat::Json => json(&target.page, listing, beside.as_ref(), follows),
                 ListFormat::Text => text(listing),
                 ListFormat::Html => index(&target, listing),
             };
@@ -127,7 +135,8 @@ fn first_below(folder: String, within: Prefixes) -> Page {
     }
 }
 
-fn has_any(listing: &Listing) -> bool {
+/// True where a listing has anything.
+pub fn has_any(listing: &Listing) -> bool {
     !listing.keys.is_empty() || !listing.folders.is_empty()
 }
 
@@ -137,7 +146,7 @@ pub async fn folder_of(
     request: &RequestContext,
     key: &Key<'_>,
     depth: usize,
-    options: Option<&GetOptions>,
+    query: Option<&str>,
 ) -> Result<Option<String>, Refusal> {
     let Service { store, reactor, .. } = &*request.service;
     let mut page = first_below(format!("{}/", key.as_str()), Prefixes::all());
@@ -151,7 +160,7 @@ pub async fn folder_of(
     }
     // Relative, as the server may be below a path of a proxy.
     let mut to = format!("{}{}/", up(depth), encoded(key.as_str()));
-    if let Some(query) = options.and_then(|options| options.query.as_deref()) {
+    if let Some(query) = query {
         to = format!("{to}?{query}");
     }
     Ok(Some(to))
