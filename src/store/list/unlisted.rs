@@ -51,6 +51,7 @@ pub fn unlisted(dir: &ValuesDir, path: &str, follows: bool) -> Unlisted {
             Ok(())
         });
         if read != Ok(Ok(true)) {
+            found.followed.sort_unstable();
             return found;
         }
     }

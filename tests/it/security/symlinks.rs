@@ -322,12 +322,13 @@ fn a_folder_says_what_it_does_not_show() {
         let server = Launch::new(args).on(&dir).start();
         let page = HtmlPage::parse(&server.request("GET", path, HTML, b"").body);
         let page = page.element("unlisted").text.clone();
+        let and = if path.contains('?') { '&' } else { '?' };
         let list = server
-            .request("GET", &format!("{path}?unlisted"), "", b"")
+            .request("GET", &format!("{path}{and}unlisted"), "", b"")
             .json();
         assert!(page.ends_with(list["unlisted"].as_str().expect("a sentence")));
         let plain = server
-            .request("GET", &format!("{path}?format=json"), "", b"")
+            .request("GET", &format!("{path}{and}format=json"), "", b"")
             .json();
         assert!(plain.get("unlisted").is_none() && plain.get("links").is_none());
         page
