@@ -16,7 +16,7 @@ use hyper::header::{
 };
 
 use crate::http::head::syntax::{encoded, up};
-use crate::http::listing::symlinks::not_shown;
+use crate::http::listing::unlisted::not_shown;
 use crate::http::listing::{Item, ListFormat, ListTarget, items};
 use crate::http::response::markup::{Attribute, Text};
 use crate::http::ui::frame::{FRAME, Size, Slots};

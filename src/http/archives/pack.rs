@@ -27,12 +27,12 @@ use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::body::response::Body;
 use crate::http::body::{Content, Pieces};
-use crate::http::listing::symlinks;
 use crate::http::piece::Piece;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{NO_SUCH_FOLDER, NO_SUCH_KEY};
 use crate::http::request::{RequestContext, Service};
 use crate::http::response::{Outcome, Reply, plain};
+use crate::http::values::symlinks;
 use crate::http::verb::Verb;
 use crate::store::{CONTENDED, Error, IN_MEMORY, Key, Page, Purpose, TRIES, ValuesBelow, second};
 
@@ -125,14 +125,15 @@ impl Verb for ArchiveRequest {
 /// True where the folder of the `page` is there, or symbolic links lead from it to one: then the page becomes of that.
 async fn is_there(request: &RequestContext, page: &mut Page) -> Result<bool, Refusal> {
     let service = &*request.service;
-    let is_there = is_folder(service, page).await?;
-    match symlinks::prefix(request, &page.prefix).await? {
-        Some(prefix) if !is_there => {
-            page.prefix = prefix;
-            is_folder(service, page).await
-        }
-        _ => Ok(is_there),
+    if is_folder(service, page).await? {
+        return Ok(true);
     }
+    let name = Key::new(page.prefix.trim_end_matches('/'))?;
+    let Some(target) = symlinks::target(request, &name, true).await? else {
+        return Ok(false);
+    };
+    page.prefix = format!("{target}/");
+    is_folder(service, page).await
 }
 
 /// True for the folder of a client that may list all of it, if it is there, and of another if there is something that

@@ -4,7 +4,7 @@
 pub mod index;
 pub mod perform;
 pub mod site;
-pub mod symlinks;
+pub mod unlisted;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -298,7 +298,7 @@ pub fn json(page: &Page, listing: &Listing, beside: Option<&Unlisted>, follows: 
         prefixes: page.by_folder.then_some(&listing.folders),
         next: listing.next.as_deref(),
         links: beside.map(|beside| &*beside.followed),
-        unlisted: beside.map(|beside| symlinks::not_shown(beside, follows)),
+        unlisted: beside.map(|beside| unlisted::not_shown(beside, follows)),
     };
     let mut json = serde_json::to_vec(&page).unwrap_or_default();
     json.push(b'\n');

@@ -17,13 +17,14 @@ use crate::http::body::response::Body;
 use crate::http::head::query::QueryFields;
 use crate::http::head::syntax::{depth, encoded, put, up};
 use crate::http::listing::{
-    ListFormat, ListTarget, PARAMETERS, describe, index::index, is_known, json, symlinks, tag, text,
+    ListFormat, ListTarget, PARAMETERS, describe, index::index, is_known, json, tag, text,
 };
 use crate::http::refusal::Refusal;
 use crate::http::request::{RequestContext, Service};
 use crate::http::response::{Outcome, Reply, empty, plain};
+use crate::http::values::symlinks;
 use crate::http::verb::Verb;
-use crate::store::{Error, Key, Listing, Page, Prefixes, Store};
+use crate::store::{Error, Key, Listing, Page, Prefixes, Store, Unlisted};
 
 /// The most items of a listing that a reactor writes itself.
 const WRITTEN_AT_ONCE: usize = 50;
@@ -72,11 +73,11 @@ impl Verb for ListTarget {
         let (mut target, service) = (*self, &*request.service);
         let page = target.page.clone();
         let listing = service.store.list(service.reactor, page).await?;
-        if let Some(to) = symlinks::listed(request, &target, &listing).await? {
+        if let Some(to) = behind_links(request, &target, &listing).await? {
             return Ok(redirect(to));
         }
         let beside = if target.wants_unlisted {
-            Some(symlinks::unlisted(request, &target).await?)
+            Some(unlisted(request, &target).await?)
         } else {
             None
         };
@@ -135,8 +136,7 @@ fn first_below(folder: String, within: Prefixes) -> Page {
     }
 }
 
-/// True where a listing has anything.
-pub fn has_any(listing: &Listing) -> bool {
+fn has_any(listing: &Listing) -> bool {
     !listing.keys.is_empty() || !listing.folders.is_empty()
 }
 
@@ -164,6 +164,55 @@ pub async fn folder_of(
         to = format!("{to}?{query}");
     }
     Ok(Some(to))
+}
+
+/// The address of the folder of this name, or that symbolic links lead to from it, as [`folder_of`] finds it. A folder has
+/// one address: its listing and its page have the names by which all in it is changed.
+pub async fn linked_folder_of(
+    request: &RequestContext,
+    key: &Key<'_>,
+    depth: usize,
+    query: Option<&str>,
+) -> Result<Option<String>, Refusal> {
+    let found = folder_of(request, key, depth, query).await?;
+    if found.is_some() {
+        return Ok(found);
+    }
+    match symlinks::target(request, key, true).await? {
+        Some(target) => folder_of(request, &target, depth, query).await,
+        None => Ok(None),
+    }
+}
+
+/// The address of the folder that symbolic links lead to from that of `target`, whose `listing` has nothing.
+pub async fn behind_links(
+    request: &RequestContext,
+    target: &ListTarget,
+    listing: &Listing,
+) -> Result<Option<String>, Refusal> {
+    let name = target.folder.strip_suffix('/');
+    let follows = request.service.config.follows_symlinks && !has_any(listing);
+    let Some(name) = name.filter(|_| follows) else {
+        return Ok(None);
+    };
+    let query = target.query.as_deref();
+    linked_folder_of(request, &Key::new(name)?, depth(&request.path), query).await
+}
+
+/// What the folder of `target` has beside its listing; nothing for who may not list all of it, and with a page that is
+/// not its first.
+pub async fn unlisted(request: &RequestContext, target: &ListTarget) -> Result<Unlisted, Refusal> {
+    let (service, page) = (&*request.service, &target.page);
+    let is_first = page.prefix == target.folder && page.after.is_empty();
+    let directory = service.store.directory();
+    match directory.filter(|_| is_first && page.within.has(&target.folder)) {
+        Some(directory) => {
+            let follows = service.config.follows_symlinks;
+            let found = directory.lister.unlisted(&target.folder, follows);
+            Ok(found.await?)
+        }
+        None => Ok(Unlisted::default()),
+    }
 }
 
 /// Redirects a browser to the page. No cache may keep this: other clients get an answer at the address that they asked

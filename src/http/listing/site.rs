@@ -13,8 +13,7 @@ use crate::http::body::request::Received;
 use crate::http::head::accept::codings;
 use crate::http::head::syntax::depth;
 use crate::http::listing::ListFormat;
-use crate::http::listing::perform::{address, folder_of, opens_folder, redirect};
-use crate::http::listing::symlinks;
+use crate::http::listing::perform::{address, folder_of, linked_folder_of, opens_folder, redirect};
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::NO_SUCH_KEY;
 use crate::http::request::RequestContext;
@@ -25,6 +24,7 @@ use crate::http::sites::Site;
 use crate::http::values::get::GetOptions;
 use crate::http::values::get::{GetOutcome, get};
 use crate::http::values::siblings::CODINGS;
+use crate::http::values::symlinks;
 use crate::http::verb::{Parsed, Verb};
 use crate::store::{Key, Purpose};
 
@@ -196,7 +196,7 @@ impl Verb for SiteRequest {
                 }
                 if let Some(depth) = by_browser
                     && let Some(to) =
-                        symlinks::folder(request, &key, depth, options.query.as_deref()).await?
+                        linked_folder_of(request, &key, depth, options.query.as_deref()).await?
                 {
                     return Ok(redirect(to));
                 }

@@ -10,8 +10,7 @@ use hyper::StatusCode;
 use crate::failpoint;
 use crate::http::body::request::{Received, RequestBody};
 use crate::http::exchange::record::catch_panic_in;
-use crate::http::listing::perform::redirect;
-use crate::http::listing::symlinks;
+use crate::http::listing::perform::{linked_folder_of, redirect};
 use crate::http::refusal::common::NO_SUCH_KEY;
 use crate::http::refusal::kind::Kind;
 use crate::http::request::{RequestContext, attach};
@@ -21,6 +20,7 @@ use crate::http::service::operation::Operation;
 use crate::http::values::get::{GetOptions, get};
 use crate::http::values::put::put;
 use crate::http::values::representation::stored;
+use crate::http::values::symlinks;
 use crate::http::verb::{BodyUse, Verb};
 use crate::http::watch::feed::NO_WATCH;
 use crate::store::Key;
@@ -119,7 +119,7 @@ async fn answer_in_place(
     }
     let depth = by_browser.ok_or(NO_SUCH_KEY)?;
     let query = options.and_then(|options| options.query.as_deref());
-    let folder = symlinks::folder(request, key, depth, query).await?;
+    let folder = linked_folder_of(request, key, depth, query).await?;
     folder.map(redirect).ok_or(NO_SUCH_KEY)
 }
 

@@ -8,6 +8,8 @@ const Keys = (() => {
   /** The most names that a column sorts, and those of one answer. */
   const SORTED = 100_000;
   const STEP = 10_000;
+  /** How long a page waits to be shown for the names behind it, in milliseconds. */
+  const SOON = 300;
 
   /** The place that is wanted, and the one that is shown, which is another until the server has answered. */
   let place = Place.of("");
@@ -32,6 +34,8 @@ const Keys = (() => {
   /** The dates of files that this page uploads, until the server tells of them: it tells their versions alone. */
   const dates = new Map();
   let loading = null;
+  /** How often was read, and what watching told was applied. */
+  let [loads, applied] = [0, 0];
   /** How long the server took for the last page, in milliseconds. */
   let cost = 0;
   let refreshTimer = 0;
@@ -40,6 +44,8 @@ const Keys = (() => {
    * failure. Resolves to whether the server answered, or `null` when another load took its place. */
   async function load({ isQuiet = false, isLook = false } = {}) {
     loading?.abort();
+    loads += 1;
+    const [nth, before] = [loads, applied];
     const mine = new AbortController();
     const wanted = place;
     loading = mine;
@@ -48,12 +54,16 @@ const Keys = (() => {
     $("keys").setAttribute("aria-busy", "true");
     const begun = performance.now();
     try {
-      const found = wanted.find ? { entries: await Search.run(wanted, mine.signal), hasMore: false } : await (Order.wantsAll() ? readAll(wanted, mine.signal) : readFirst(wanted, mine.signal, isLook && listed === wanted && entries.length > 0 ? tag : null));
+      let found = wanted.find ? { entries: await Search.run(wanted, mine.signal), hasMore: false } : await (Order.wantsAll() ? readAll(wanted, mine.signal) : readPage(wanted, mine.signal, isLook && listed === wanted && entries.length > 0 ? tag : null));
+      if (found && opensWhole(wanted)) {
+        const rest = readRest(wanted, found, mine.signal);
+        const all = await (isAll && listed === wanted ? rest : Promise.race([rest, new Promise((resolve) => setTimeout(resolve, SOON))]));
+        if (all) found = all;
+        else rest.then((late) => late && loads === nth && applied === before && take(wanted, late));
+      }
       if (wanted !== place) return null;
       if (!found) return true;
-      listed = wanted;
-      ({ entries, hasMore, isAll = false, tag = null, isAbsent = false, beside = {} } = found);
-      show();
+      take(wanted, found);
       if (wanted.find && Search.goOn()) return load({ isQuiet });
       if (!isQuiet) say(summary());
       return true;
@@ -70,15 +80,21 @@ const Keys = (() => {
     }
   }
 
-  /** All names, where one answer has them, or else a page of the server's; so does an address that names a page. */
-  async function readFirst(wanted, signal, known) {
-    const isPage = wanted.after !== "" || wanted.limit !== Place.LIMIT || long === wanted.folder;
-    if (isPage) return readPage(wanted, signal, known);
-    const page = await readPage({ ...wanted, limit: STEP }, signal, known);
-    if (!page) return null;
-    if (!page.hasMore) return { ...page, isAll: true };
-    long = wanted.folder;
-    return { ...page, entries: page.entries.slice(0, wanted.limit), tag: null };
+  /** Whether all names are read at once, if one more answer has them: not where the address names a page. */
+  const opensWhole = (wanted) => !wanted.find && !Order.wantsAll() && wanted.after === "" && wanted.limit === Place.LIMIT && long !== wanted.folder;
+
+  /** All names, where the first page or one more answer has them; else `null`. */
+  async function readRest(wanted, first, signal) {
+    if (!first.hasMore) return { ...first, isAll: true };
+    const rest = await readPage({ ...wanted, after: first.next, limit: STEP - first.entries.length }, signal).catch(() => null);
+    if (rest?.hasMore) long = wanted.folder;
+    return rest && !rest.hasMore ? { entries: [...first.entries, ...rest.entries], hasMore: false, isAll: true, beside: first.beside } : null;
+  }
+
+  function take(wanted, found) {
+    listed = wanted;
+    ({ entries, hasMore, isAll = false, tag = null, isAbsent = false, beside = {} } = found);
+    show();
   }
 
   async function readPage({ folder, prefix, after, limit }, signal, known) {
@@ -212,6 +228,7 @@ const Keys = (() => {
   /** Brings the page up to date with changes that others made. */
   function apply(changes) {
     const base = Place.base(listed);
+    applied += 1;
     Search.forget();
     for (const change of changes) {
       if (!change.key.startsWith(base)) continue;

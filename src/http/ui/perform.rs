@@ -16,11 +16,11 @@ use crate::http::head::accept::takes_gzip;
 use crate::http::head::client::Door;
 use crate::http::head::query::Parameters;
 use crate::http::head::syntax::{depth, encoded, put};
-use crate::http::listing::perform::{Redirect, address, is_absent, redirect, written};
-use crate::http::listing::site::index_or;
-use crate::http::listing::{
-    DEFAULT_LIMIT, ListFormat, ListTarget, PARAMETERS, Query, is_known, symlinks,
+use crate::http::listing::perform::{
+    Redirect, address, behind_links, is_absent, redirect, unlisted, written,
 };
+use crate::http::listing::site::index_or;
+use crate::http::listing::{DEFAULT_LIMIT, ListFormat, ListTarget, PARAMETERS, Query, is_known};
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::Kind;
 use crate::http::request::RequestContext;
@@ -156,11 +156,11 @@ impl Verb for UiRequest {
         }
         let page = asked.target.page.clone();
         let listing = service.store.list(service.reactor, page).await?;
-        if let Some(to) = symlinks::listed(request, &asked.target, &listing).await? {
+        if let Some(to) = behind_links(request, &asked.target, &listing).await? {
             return Ok(redirect(to));
         }
         let is_absent = is_absent(service, &asked.target, &listing).await?;
-        let beside = symlinks::unlisted(request, &asked.target).await?;
+        let beside = unlisted(request, &asked.target).await?;
         let beside = ui::unlisted(&beside, service.config.follows_symlinks);
         let (next, takes_long) = (asked.target.next_link(&listing), asked.takes_gzip);
         let bounds = service.store.account().map_or_else(String::new, |account| {
