@@ -166,8 +166,8 @@ pub async fn folder_of(
     Ok(Some(to))
 }
 
-/// The address of the folder of this name, or that symbolic links lead to from it, as [`folder_of`] finds it. A folder has
-/// one address: its listing and its page have the names by which all in it is changed.
+/// The address of the folder of this name, or that symbolic links lead to from it, as [`folder_of`] finds it. A folder
+/// has one address: its listing and its page have the names by which all in it is changed.
 pub async fn linked_folder_of(
     request: &RequestContext,
     key: &Key<'_>,
