@@ -42,11 +42,15 @@ pub struct ServiceConfig {
     pub named_by_sha256: Prefixes,
     /// The keys of entries that name other values, as of Bazel's action cache.
     pub action_results: Prefixes,
+    /// The keys of repositories of restic, folders.
+    pub repositories: Prefixes,
+    /// The names of some values say what they are: digests, in repositories too.
+    pub names_values: bool,
     /// The sites among the values.
     pub sites: Sites,
     /// The name of the page for browsers, if it is not the realm.
     pub title: Option<String>,
-    /// A GET of some keys is more than that of a value: there are sites or action caches.
+    /// A GET of some keys is more than that of a value: there are sites, action caches or repositories.
     pub reads_by_rows: bool,
     /// Compresses values for clients that ask for it.
     pub compress: bool,

@@ -16,6 +16,7 @@ mod dvc;
 mod maven;
 mod plain;
 mod restarts;
+mod restic;
 mod stores;
 mod tus;
 mod webdav;
@@ -55,6 +56,7 @@ npm ; npm, curl
 pip ; pip, curl, test -e $CLIENTS/venv/done
 rclone ; rclone, curl
 requests ; python3 -c 'import requests'
+restic ; restic
 Tokens and passwords ; curl, wget, ccache, gcc, rclone, git
 sccache ; sccache, gcc
 Turborepo ; npm, test -e $CLIENTS/caches/node_modules/.bin/turbo

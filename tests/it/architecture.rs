@@ -82,6 +82,7 @@ const FEATURES: &str = "
     dav: service::parse
     folders: dav::changes dav::relocate service::parse
     forms: service::parse
+    restic: service::parse
     share: service::parse service::parse::explained
     uploads: service::parse service::respond
     watch: service service::execute service::operation service::parse net::http1

@@ -76,11 +76,12 @@ impl Verb for ArchiveRequest {
             saved_as(&page.prefix, selected.as_deref()),
             selected.is_some(),
         );
-        if (!selects || request.service.config.follows_symlinks)
-            && !Box::pin(is_there(request, &mut page)).await?
-            && !selects
-        {
-            return Err(NO_SUCH_FOLDER);
+        // A selection is looked for name by name.
+        if !selects || request.service.config.follows_symlinks {
+            let is_there = Box::pin(is_there(request, &mut page)).await?;
+            if !is_there && !selects {
+                return Err(NO_SUCH_FOLDER);
+            }
         }
         let (sender, mut pieces) = channel(1);
         let packer = Packer {

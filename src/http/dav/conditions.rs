@@ -1,5 +1,5 @@
 //! The field If (RFC 4918, section 10.4): lists of tokens and entity tags, one of which must hold, and whose tokens its
-//! client shows with it.
+//! client shows with it. Word shows that of its lock by Lock-Token alone.
 
 use hyper::StatusCode;
 use hyper::Uri;
@@ -15,6 +15,7 @@ use crate::http::values::representation::validators;
 
 const BAD_IF: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-if");
 const IF: HeaderName = HeaderName::from_static("if");
+pub const TOKEN: HeaderName = HeaderName::from_static("lock-token");
 
 /// The most states that a field names.
 const MOST: usize = 100;
@@ -38,34 +39,48 @@ struct List {
 }
 
 /// The conditions of a request; none hold always.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Conditions(Vec<List>);
+#[derive(Debug, Default)]
+pub struct Conditions {
+    lists: Vec<List>,
+    /// The token of the field Lock-Token.
+    shown: Option<String>,
+}
 
 impl Conditions {
-    pub fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
+    /// The conditions of `headers`, whose paths begin with this one of a proxy in front.
+    pub fn of(headers: &HeaderMap, prefix: Option<&str>) -> Result<Self, Refusal> {
+        let shown = lock_token(headers);
         if !headers.contains_key(IF) {
-            return Ok(Self::default());
+            let lists = Vec::new();
+            return Ok(Self { lists, shown });
         }
         let text = only(headers, &IF).and_then(|value| value.to_str().ok());
         let lists = text.and_then(parse);
         let bad = || BAD_IF.because("the field If is not as RFC 4918, section 10.4, has it");
-        lists.map(Self).ok_or_else(bad)
+        let mut lists = lists.ok_or_else(bad)?;
+        for path in lists.iter_mut().filter_map(|list| list.path.as_mut()) {
+            let below = prefix.and_then(|prefix| path.strip_prefix(prefix));
+            if let Some(below) = below.filter(|path| path.starts_with('/')) {
+                *path = below.to_owned();
+            }
+        }
+        Ok(Self { lists, shown })
     }
 
     /// The tokens that are shown.
     pub fn tokens(&self) -> Vec<String> {
-        let states = self.0.iter().flat_map(|list| &list.states);
+        let states = self.lists.iter().flat_map(|list| &list.states);
         let tokens = states.filter_map(|(_, state)| match state {
             State::Token(token) => Some(token.clone()),
             State::Tag(_) => None,
         });
-        tokens.collect()
+        tokens.chain(self.shown.clone()).collect()
     }
 
     /// Refuses the request for `name` if no list holds; else its tokens are shown.
     pub async fn check(&self, request: &RequestContext, name: &Name) -> Result<(), Refusal> {
-        let mut holds = self.0.is_empty();
-        for list in &self.0 {
+        let mut holds = self.lists.is_empty();
+        for list in &self.lists {
             let named = list.path.as_deref().map(Name::at).transpose()?;
             holds = holds || list.holds(request, named.as_ref().unwrap_or(name)).await?;
         }
@@ -75,6 +90,13 @@ impl Conditions {
         request.tokens.replace(self.tokens());
         Ok(())
     }
+}
+
+/// The token of the field Lock-Token.
+pub fn lock_token(headers: &HeaderMap) -> Option<String> {
+    let text = only(headers, &TOKEN)?.to_str().ok()?.trim();
+    let token = text.strip_prefix('<')?.strip_suffix('>')?;
+    Some(token.to_owned())
 }
 
 impl List {

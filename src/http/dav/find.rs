@@ -2,6 +2,7 @@
 //! is in a folder, and the answer, in bounded memory.
 
 use std::rc::Rc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -32,10 +33,12 @@ use crate::http::response::{Outcome, Reply, plain, unstored, with};
 use crate::http::values::moves::request::is_deep;
 use crate::http::values::representation::validators;
 use crate::http::verb::{Parsed, Verb, parsed};
-use crate::store::{Free, Listing, Page, Stays};
+use crate::store::{Free, Listing, Page, Stays, Store};
 
 /// The most items of one look at the store.
 const PAGE: usize = 1_000;
+
+const INFINITE: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:error xmlns:D=\"DAV:\"><D:propfind-finite-depth/></D:error>\n";
 
 /// The properties of a name, and of all that is in the folder of this name.
 struct Find {
@@ -43,6 +46,8 @@ struct Find {
     /// The folder, as a listing has it.
     target: ListTarget,
     with_members: bool,
+    /// All below it, at any depth, is asked for: that is refused of a folder (section 9.1.1), and a value has nothing.
+    is_infinite: bool,
     /// The path of this server behind a proxy.
     prefix: Box<str>,
 }
@@ -53,10 +58,6 @@ pub fn find(asked: &RequestHead<'_>, name: Name) -> Parsed {
     let depth = headers
         .get(HeaderName::from_static("depth"))
         .map(HeaderValue::as_bytes);
-    if is_deep(headers)? != Some(false) {
-        let why = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:error xmlns:D=\"DAV:\"><D:propfind-finite-depth/></D:error>\n";
-        return parsed(Infinite(why));
-    }
     let folder = match &*name.text {
         "" => String::new(),
         text => format!("{text}/"),
@@ -65,6 +66,7 @@ pub fn find(asked: &RequestHead<'_>, name: Name) -> Parsed {
     target.page.limit = PAGE;
     parsed(Find {
         with_members: depth == Some(b"1"),
+        is_infinite: is_deep(headers)?.unwrap_or(true),
         prefix: asked
             .client
             .forwarded_prefix(headers)
@@ -73,16 +75,6 @@ pub fn find(asked: &RequestHead<'_>, name: Name) -> Parsed {
         name,
         target,
     })
-}
-
-/// A PROPFIND of all below a folder, at any depth: it is refused (section 9.1.1).
-struct Infinite(&'static str);
-
-#[async_trait(?Send)]
-impl Verb for Infinite {
-    async fn perform(self: Box<Self>, _: &RequestContext, _: &mut Received<'_>) -> Outcome {
-        Ok(unstored(StatusCode::FORBIDDEN, MEDIA_TYPE, self.0).into())
-    }
 }
 
 #[async_trait(?Send)]
@@ -106,6 +98,7 @@ impl Verb for Find {
             name,
             target,
             with_members,
+            is_infinite,
             prefix,
         } = *self;
         let wanted = wanted(xml::receive(body).await?);
@@ -129,11 +122,15 @@ impl Verb for Find {
             Resource::Folder => None,
         };
         let Some((len, etag, date)) = value else {
+            if is_infinite {
+                return Ok(unstored(StatusCode::FORBIDDEN, MEDIA_TYPE, INFINITE).into());
+            }
             return folder(request, writer, &name, target.page, with_members, text).await;
         };
         let item = Item {
             name: &name.text,
-            value: Some((len, &etag, date)),
+            value: Some((len, &etag)),
+            date,
         };
         writer.write(&mut text, &item);
         text.push_str(END);
@@ -176,6 +173,7 @@ async fn folder(
     let own = Item {
         name: &name.text,
         value: None,
+        date: dates(&service.store, &page, vec![page.prefix.clone()]).await?[0],
     };
     writer.write(&mut text, &own);
     let Some(first) = first.filter(|_| with_members) else {
@@ -190,7 +188,8 @@ async fn folder(
                 return Ok::<_, Refusal>(None);
             };
             let next = listing.next.clone();
-            let write = move |listing: &Listing| writer.members(listing);
+            let dates = dates(&service.store, &page, listing.folders.clone()).await?;
+            let write = move |listing: &Listing| writer.members(listing, &dates);
             let text = written(&service.store, listing, false, write).await?;
             let Some(after) = next else {
                 let piece = Piece::Bytes(Bytes::from(text + END));
@@ -211,6 +210,20 @@ async fn folder(
     let members = members.map_err(move |why| service.broke_off(why, &exchange));
     let pieces = Box::pin(begin.chain(members));
     Ok(multistatus(Body::of(Content::Made(pieces))))
+}
+
+/// The dates of `folders`, the names of which end with `/`; 1970 of one that the client does not see all of.
+async fn dates(
+    store: &Store,
+    page: &Page,
+    folders: Vec<String>,
+) -> Result<Vec<SystemTime>, Refusal> {
+    let sees = folders.iter().map(|it| page.within.has(it));
+    let sees: Vec<_> = sees.collect();
+    let dates = store.folder_dates(folders).await?.into_iter().zip(sees);
+    Ok(dates
+        .map(|(date, sees)| if sees { date } else { UNIX_EPOCH })
+        .collect())
 }
 
 /// What the body of a PROPFIND asks for.

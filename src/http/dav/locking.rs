@@ -13,11 +13,11 @@ use crate::http::auth::credentials::Principal;
 use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
 use crate::http::body::response::Body;
-use crate::http::dav::conditions::Conditions;
+use crate::http::dav::conditions::{Conditions, TOKEN, lock_token};
 use crate::http::dav::name::{Name, Resource, needs_parent, resource, to_store};
 use crate::http::dav::properties::discovered;
 use crate::http::dav::xml::{self, Element, MEDIA_TYPE};
-use crate::http::head::syntax::{only, put as put_field};
+use crate::http::head::syntax::put as put_field;
 use crate::http::locks::Lock;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::NO_SUCH_PATH;
@@ -33,7 +33,6 @@ use crate::store::{Preconditions, UploadId};
 const BAD_LOCK: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-lock");
 
 const TIMEOUT: HeaderName = HeaderName::from_static("timeout");
-const TOKEN: HeaderName = HeaderName::from_static("lock-token");
 
 /// The time after which a lock ends that is not refreshed: unless its client asks for another, and at most.
 const USUAL: Duration = Duration::from_secs(10 * 60);
@@ -229,10 +228,8 @@ struct Unlock {
 }
 
 pub fn unlock(asked: &RequestHead<'_>, name: Name) -> Parsed {
-    let token = only(&asked.head.headers, &TOKEN).and_then(|value| value.to_str().ok());
-    let token = token.and_then(|text| text.trim().strip_prefix('<')?.strip_suffix('>'));
     let bad = || BAD_LOCK.because("UNLOCK needs one Lock-Token, as LOCK has answered it");
-    let token = token.ok_or_else(bad)?.to_owned();
+    let token = lock_token(&asked.head.headers).ok_or_else(bad)?;
     parsed(Unlock { name, token })
 }
 

@@ -41,7 +41,9 @@ pub fn verb(asked: &RequestHead<'_>) -> Parsed {
     if head.method == Method::OPTIONS {
         return parsed(Options(OptionsRequest::of(asked, methods(asked))));
     }
-    let (name, conditions) = (Name::at(asked.path)?, Conditions::of(&head.headers)?);
+    let prefix = asked.client.forwarded_prefix(&head.headers);
+    let conditions = Conditions::of(&head.headers, prefix)?;
+    let name = Name::at(asked.path)?;
     match head.method.as_str() {
         "PROPFIND" => return find::find(asked, name),
         _ if asked.config.read_only => {}

@@ -2,7 +2,7 @@
 //! for a client.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use httpdate::fmt_http_date;
 use quick_xml::escape::escape;
@@ -12,7 +12,7 @@ use crate::http::fields::media;
 use crate::http::head::syntax::encoded;
 use crate::http::listing::items;
 use crate::http::locks::{Lock, Locks};
-use crate::store::Listing;
+use crate::store::{ListedValue, Listing};
 
 /// The properties that PROPFIND answers unless it names some (section 9.1.5), and those that it answers when named.
 const ALL: [&str; 9] = [
@@ -39,11 +39,13 @@ pub enum Wanted {
     Some(Arc<[Element]>),
 }
 
-/// A value, with its length, tag and date for people, or a folder.
+/// A value, with its length and tag, or a folder.
 pub struct Item<'a> {
     /// Its name, for a folder without a `/` at the end.
     pub name: &'a str,
-    pub value: Option<(u64, &'a str, SystemTime)>,
+    pub value: Option<(u64, &'a str)>,
+    /// For people: that of a value, or when something in a folder was last made or removed.
+    pub date: SystemTime,
 }
 
 /// The writer of the answers to one request.
@@ -62,13 +64,17 @@ impl Writer {
         matches!(&self.wanted, Wanted::Some(names) if names.iter().any(|it| it.is(name)))
     }
 
-    pub fn members(&self, listing: &Listing) -> String {
+    /// The answers about all in `listing`, whose folders have these dates.
+    pub fn members(&self, listing: &Listing, dates: &[SystemTime]) -> String {
         let mut text = String::new();
+        // Folders come in the same order.
+        let mut dates = dates.iter();
         for item in items(listing) {
-            let value = item.value;
-            let value = value.map(|it| (it.len, &*it.validators.etag, it.date()));
+            let of_folder = || dates.next().copied().unwrap_or(UNIX_EPOCH);
             let name = item.text.trim_end_matches('/');
-            self.write(&mut text, &Item { name, value });
+            let value = item.value.map(|it| (it.len, &*it.validators.etag));
+            let date = item.value.map_or_else(of_folder, ListedValue::date);
+            self.write(&mut text, &Item { name, value, date });
         }
         text
     }
@@ -107,10 +113,7 @@ impl Writer {
 
     /// The value of a property, as XML; `None` where the item has none of this name.
     fn property(&self, name: &str, item: &Item<'_>) -> Option<String> {
-        let (len, etag, date) = match item.value {
-            Some((len, etag, date)) => (Some(len), Some(etag), Some(date)),
-            None => (None, None, None),
-        };
+        let (len, etag) = item.value.unzip();
         Some(match name {
             "resourcetype" if item.value.is_none() => "<D:collection/>".to_owned(),
             "resourcetype" => String::new(),
@@ -121,8 +124,8 @@ impl Writer {
             "getcontentlength" => len?.to_string(),
             "getcontenttype" => escape(&*media::of(item.name, None, false)).into_owned(),
             "getetag" => escape(etag?).into_owned(),
-            "getlastmodified" => fmt_http_date(date?),
-            "creationdate" => humantime::format_rfc3339_seconds(date?).to_string(),
+            "getlastmodified" => fmt_http_date(item.date),
+            "creationdate" => humantime::format_rfc3339_seconds(item.date).to_string(),
             "supportedlock" => SUPPORTED.to_owned(),
             "lockdiscovery" => {
                 let locks = self.locks.as_ref().map(|locks| locks.of(item.name));

@@ -25,12 +25,15 @@ use crate::http::request::head::RequestHead;
 use crate::http::response::problem::ErrorForm;
 use crate::http::service::operation::{Operation, methods};
 use crate::http::service_config::Routes;
+use crate::http::values::content_names::placed;
 use crate::http::values::get::GetOptions;
 use crate::http::values::other_store;
 use crate::http::values::put::put_of;
 use crate::http::verb::{OptionsRequest, Parsed, Row, parsed};
 use crate::http::watch::request::WatchRequest;
-use crate::http::{archives, bazel, changes, dav, folders, forms, listing, share, ui, uploads};
+use crate::http::{
+    archives, bazel, changes, dav, folders, forms, listing, restic, share, ui, uploads,
+};
 
 pub mod explained;
 
@@ -44,6 +47,7 @@ const ROWS: &[Row] = &[
     archives::packing,
     archives::unpacking,
     bazel::entry,
+    restic::request,
     listing::site::site,
     ui::perform::listing,
     uploads::request::creation,
@@ -180,12 +184,15 @@ impl<'a> RequestHead<'a> {
         if self.folder()?.is_some() {
             return Ok(None);
         }
-        let key = self.key()?;
-        if config.reads_by_rows
-            && (config.sites.below(key.as_str()).is_some()
-                || config.action_results.has(key.as_str()))
-        {
-            return Ok(None);
+        let mut key = self.key()?;
+        if config.reads_by_rows {
+            if let Some(place) = placed(&key, config) {
+                key = place;
+            } else if config.sites.below(key.as_str()).is_some()
+                || config.action_results.has(key.as_str())
+            {
+                return Ok(None);
+            }
         }
         let by_browser = (common.by_browser && !config.compat).then(|| depth(self.path));
         let has_options = common.has_read_conditions

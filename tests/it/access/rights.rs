@@ -157,6 +157,29 @@ UNLOCK /in/there ; 409 create | 409 write ; Lock-Token: <urn:none>
 UNLOCK /out/there ; ; Lock-Token: <urn:none>
 ";
 
+/// Repositories of restic. One who may create adds to them, and removes where the rules say so, as in `locks/`; here
+/// that is `keys/`, which `k.delete` is for.
+const OF_REPOSITORIES: &str = "
+POST /in/config w ; 200 create | 200 write ; ; +in/config
+POST /in/f/keys/50e721e49c013f00c62cf59f2163542a9d8df02464efeb615d31051b0fddc326 w ; 200 create | 200 write ; ; +in/f/keys/50e721e49c013f00c62cf59f2163542a9d8df02464efeb615d31051b0fddc326
+POST /in/f/data/50e721e49c013f00c62cf59f2163542a9d8df02464efeb615d31051b0fddc326 w ; 200 create | 200 write ; ; +in/f/data/50/50e721e49c013f00c62cf59f2163542a9d8df02464efeb615d31051b0fddc326
+POST /in/f/data/0000000000000000000000000000000000000000000000000000000000000000 w ; 403 create | 403 write
+POST /in/f/locks/0000000000000000000000000000000000000000000000000000000000000000 w ; 400 create | 400 write
+POST /out/config w ;
+POST /out/keys/0000000000000000000000000000000000000000000000000000000000000000 w ;
+POST /in/f/?create=true ; 200 create | 200 write
+POST /out/?create=true ;
+GET /in/f/data/0000000000000000000000000000000000000000000000000000000000000000 ; 200 read
+GET /out/data/0000000000000000000000000000000000000000000000000000000000000000 ;
+GET /in/f/keys/ ; 200 list | 200 k.list ; Accept: application/vnd.x.restic.rest.v2
+GET /in/f/data/ ; 200 list ; Accept: application/vnd.x.restic.rest.v2
+GET /out/keys/ ; ; Accept: application/vnd.x.restic.rest.v2
+DELETE /in/f/keys/0000000000000000000000000000000000000000000000000000000000000000 ; 200 delete | 200 k.delete ; ; -in/f/keys/0000000000000000000000000000000000000000000000000000000000000000
+DELETE /in/f/data/0000000000000000000000000000000000000000000000000000000000000000 ; 200 delete ; ; -in/f/data/00/0000000000000000000000000000000000000000000000000000000000000000
+DELETE /in/f/data/50e721e49c013f00c62cf59f2163542a9d8df02464efeb615d31051b0fddc326 ; 404 delete
+DELETE /out/data/0000000000000000000000000000000000000000000000000000000000000000 ;
+";
+
 /// With `--compat`, where keys have one segment and nothing is listed.
 const COMPAT: &str = "
 GET /in-there ; 200 read
@@ -471,6 +494,16 @@ fn by_webdav_the_rules_say_the_same() {
     directory_only!("folders");
     let door = ["--listen", "dav+http://127.0.0.1:0"];
     holds(OF_WEBDAV, KEYS, "in/", &door);
+}
+
+#[test]
+fn of_a_repository_the_rules_say_the_same() {
+    let content = ["--content", r#"prefix = "", kind = "restic""#];
+    let file = "0000000000000000000000000000000000000000000000000000000000000000";
+    let keys = ["in/f/keys/", "in/f/data/00/", "out/keys/", "out/data/00/"];
+    let keys = keys.map(|folder| format!("{folder}{file} {folder}other "));
+    let keys = keys.concat();
+    holds(OF_REPOSITORIES, &(keys + "in/open/there"), "in/", &content);
 }
 
 #[test]
