@@ -287,6 +287,7 @@ impl ProtocolArgs {
             compat: self.compat,
             discard: self.discard,
             read_only: self.read_only,
+            follows_symlinks: false,
             authorizes: false,
             store_resumes: true,
             interim: self.interim,

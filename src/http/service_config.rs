@@ -26,6 +26,8 @@ pub struct ServiceConfig {
     pub discard: bool,
     /// Refuses changes.
     pub read_only: bool,
+    /// A name that symbolic links lead to a value or a folder stands for that.
+    pub follows_symlinks: bool,
     /// The store keeps unfinished uploads; only the store knows.
     pub store_resumes: bool,
     /// There are rules of access: responses depend on the client.
