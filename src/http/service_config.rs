@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use hyper::header::HeaderValue;
+use hyper::header::{HeaderName, HeaderValue};
 
 use crate::http::exchange::request_log::RequestLogs;
 use crate::http::fields::KeptFields;
@@ -26,6 +26,8 @@ pub struct ServiceConfig {
     pub discard: bool,
     /// Refuses changes.
     pub read_only: bool,
+    /// A name that symbolic links lead to a value or a folder stands for that.
+    pub follows_symlinks: bool,
     /// The store keeps unfinished uploads; only the store knows.
     pub store_resumes: bool,
     /// There are rules of access: responses depend on the client.
@@ -58,6 +60,8 @@ pub struct ServiceConfig {
     pub allowed: AllowLists,
     /// The proxies that speak for their clients.
     pub trusted_proxies: TrustedProxies,
+    /// The field by which these name the user whom they have signed on.
+    pub proxy_user_header: Option<HeaderName>,
     /// The logs of requests.
     pub logs: RequestLogs,
     /// Adds Server-Timing to responses.

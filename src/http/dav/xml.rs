@@ -15,7 +15,6 @@ use crate::http::body::response::Body;
 use crate::http::head::syntax::encoded;
 use crate::http::locks::Lock;
 use crate::http::refusal::Refusal;
-use crate::http::refusal::common::too_large;
 use crate::http::refusal::kind::Kind;
 use crate::http::response::{Reply, plain};
 use crate::store::Stays;
@@ -81,13 +80,7 @@ impl Element {
 
 /// The root of the document that is the `body`; `None` where that is empty.
 pub async fn receive(body: &mut Received<'_>) -> Result<Option<Element>, Refusal> {
-    let mut text = Vec::new();
-    while let Some(bytes) = body.next().await? {
-        if text.len() + bytes.len() > MOST {
-            return Err(too_large(MOST as u64));
-        }
-        text.extend_from_slice(&bytes);
-    }
+    let text = body.whole(MOST).await?;
     if text.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
     }

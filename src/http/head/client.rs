@@ -14,6 +14,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::access::ClientSource;
 use crate::http::head::allowlists::is_authority;
+use crate::http::head::names::AuthorizationFields;
 use crate::http::head::syntax::only;
 
 /// The other end of a connection.
@@ -114,6 +115,17 @@ impl Client {
             return None;
         }
         only(headers, &HeaderName::from_static(name))?.to_str().ok()
+    }
+
+    /// The user whom a trusted proxy has signed on, by this field.
+    pub fn signed_on<'h>(
+        &self,
+        field: &HeaderName,
+        headers: &'h HeaderMap,
+    ) -> AuthorizationFields<'h> {
+        let fields = headers.get_all(field).iter().filter(|_| self.by_trusted);
+        let fields = fields.map(HeaderValue::as_bytes);
+        fields.fold(AuthorizationFields::Nothing, AuthorizationFields::and)
     }
 
     /// True where the client asked by `https`, as far as the server knows: over TLS, or of a trusted proxy that says

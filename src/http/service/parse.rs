@@ -32,7 +32,7 @@ use crate::http::values::put::put_of;
 use crate::http::verb::{OptionsRequest, Parsed, Row, parsed};
 use crate::http::watch::request::WatchRequest;
 use crate::http::{
-    archives, bazel, changes, dav, folders, forms, listing, restic, share, ui, uploads,
+    archives, bazel, changes, dav, folders, forms, listing, restic, share, states, ui, uploads,
 };
 
 pub mod explained;
@@ -51,6 +51,7 @@ const ROWS: &[Row] = &[
     listing::site::site,
     ui::perform::listing,
     uploads::request::creation,
+    states::state,
     folders::removal,
     folders::extension,
     changes::removal,
@@ -121,7 +122,10 @@ impl<'a> RequestHead<'a> {
             let principal = guard.authenticate_link(link, kind, key.as_str())?;
             return Ok(Identified::Known(Some(principal)));
         }
-        guard.identify(common.presented, self.client, proven)
+        let user = (config.proxy_user_header.as_ref())
+            .map(|field| self.client.signed_on(field, &head.headers));
+        let user = user.unwrap_or_default();
+        guard.identify(common.presented, user, self.client, proven)
     }
 
     /// The operation, narrowed to what the `principal` permits. The principal goes to the `context` of the response.
