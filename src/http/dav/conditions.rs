@@ -132,12 +132,11 @@ fn parse(text: &str) -> Option<Vec<List>> {
         while !rest.starts_with(')') {
             let not = rest.get(..3).filter(|not| not.eq_ignore_ascii_case("not"));
             rest = rest[not.map_or(0, str::len)..].trim_start();
-            let (state, behind) = match between(rest, '<', '>') {
-                Some((token, behind)) => (State::Token(token.to_owned()), behind),
-                None => {
-                    let (tag, behind) = between(rest, '[', ']')?;
-                    (State::Tag(tag.trim().to_owned()), behind)
-                }
+            let (state, behind) = if let Some((token, behind)) = between(rest, '<', '>') {
+                (State::Token(token.to_owned()), behind)
+            } else {
+                let (tag, behind) = between(rest, '[', ']')?;
+                (State::Tag(tag.trim().to_owned()), behind)
             };
             states.push((not.is_none(), state));
             rest = behind;
