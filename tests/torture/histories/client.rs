@@ -50,7 +50,7 @@ pub(super) struct Rules {
     pub(super) is_cut: bool,
     /// Values alone, and all meet at two names.
     pub(super) registers: bool,
-    /// Values alone, and clients of WebDAV lock their names, at this address.
+    /// Values alone, and clients of `WebDAV` lock their names, at this address.
     pub(super) locks: Option<SocketAddr>,
     /// The values are in a store that fails at times.
     pub(super) remote: Option<Remote>,
@@ -144,7 +144,7 @@ impl Stage {
 struct Request {
     asked: Asked,
     lines: String,
-    /// By WebDAV, with the token of this lock.
+    /// By `WebDAV`, with the token of this lock.
     by_webdav: Option<u16>,
 }
 
@@ -222,7 +222,7 @@ impl Client {
         })
     }
 
-    /// A change of one of two names, or a MOVE between them, by WebDAV or not, with the token of a lock or not, or a
+    /// A change of one of two names, or a MOVE between them, by `WebDAV` or not, with the token of a lock or not, or a
     /// LOCK or UNLOCK.
     fn choose_with_locks(&mut self, stage: &Stage) -> Request {
         let place = self.dice.usize(..2);
@@ -233,13 +233,13 @@ impl Client {
             4..=7 => (Asked::Put(place, stage.write(), always), String::new()),
             8 => (Asked::Delete(place, always), String::new()),
             9..=10 => (Asked::Move([place, to], [always; 2]), moved),
-            _ => match self.unlock(place) {
-                Some(unlock) => return unlock,
-                None => {
-                    let length = format!("Content-Length: {}\r\n", LOCKINFO.len());
-                    (Asked::Lock(place, stage.write()), length)
+            _ => {
+                if let Some(unlock) = self.unlock(place) {
+                    return unlock;
                 }
-            },
+                let length = format!("Content-Length: {}\r\n", LOCKINFO.len());
+                (Asked::Lock(place, stage.write()), length)
+            }
         });
         let is_lock = matches!(request.asked, Asked::Lock(..));
         let is_read = matches!(request.asked, Asked::Get(_));
@@ -250,7 +250,8 @@ impl Client {
                 .filter(|_| !is_lock && self.dice.u64(..4) > 0);
             if let Some((lock, token)) = of_lock {
                 request.by_webdav = Some(*lock);
-                request.lines += &format!("If: ({token}) (Not <DAV:no-lock>)\r\n");
+                let shown = format!("If: ({token}) (Not <DAV:no-lock>)\r\n");
+                request.lines.push_str(&shown);
             }
         }
         request
