@@ -150,6 +150,8 @@ pub enum Evidence {
     },
     /// A client certificate of this name, in lower case.
     Certificate(Box<str>),
+    /// The word of a trusted proxy, for the subject of this name.
+    Proxy(Box<str>),
 }
 
 impl Evidence {

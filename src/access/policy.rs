@@ -164,6 +164,7 @@ impl Policy {
             Evidence::Nothing => Some(&self.anonymous),
             Evidence::Token(digest) => self.tokens.get(digest),
             Evidence::Certificate(name) => self.certificates.get(name),
+            Evidence::Proxy(name) => self.subjects.get(name),
             Evidence::Password { name, hash } => {
                 let is_hash = self.passwords.get(name) == Some(hash);
                 self.subjects.get(name).filter(|_| is_hash)

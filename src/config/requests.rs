@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytesize::ByteSize;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args};
+use hyper::header::HeaderName;
 use serde::Deserialize;
 use tracing::level_filters::LevelFilter;
 
@@ -111,6 +112,12 @@ pub struct ProtocolArgs {
     /// [default: none]
     #[arg(long, value_name = "NET", value_delimiter = ',')]
     trusted_proxy: Vec<String>,
+
+    /// Header by which the proxies of --trusted-proxy name the subject of --access whom they have signed on, such as
+    /// Remote-User; from others it means nothing. The proxy must remove what its clients send by this name, and their
+    /// Authorization [default: none]
+    #[arg(long, value_name = "NAME", requires_all = ["access", "trusted_proxy"])]
+    proxy_user_header: Option<String>,
 
     /// Send the duration of a request in a Server-Timing header
     #[arg(long)]
@@ -238,6 +245,12 @@ impl ProtocolArgs {
         let mut trusted_proxies = TrustedProxies::default();
         let add = |network: &str| trusted_proxies.add(network).map_err(|_| NO_NETWORK);
         each("--trusted-proxy", &self.trusted_proxy, add)?;
+        let mut proxy_user_header = None;
+        each(
+            "--proxy-user-header",
+            self.proxy_user_header.as_slice(),
+            |name| HeaderName::try_from(name).map(|name| proxy_user_header = Some(name)),
+        )?;
         let mut kept_fields = KeptFields::default();
         each("--keep-field", &self.keep_field, |it| kept_fields.add(it))?;
         let given = &self.cache_control;
@@ -297,6 +310,7 @@ impl ProtocolArgs {
             cache_control,
             allowed: AllowLists { hosts, origins },
             trusted_proxies,
+            proxy_user_header,
             logs,
             server_timing: self.server_timing,
         })

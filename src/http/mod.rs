@@ -40,6 +40,7 @@ mod service;
 mod service_config;
 mod share;
 mod sites;
+mod states;
 mod ui;
 mod uploads;
 mod values;

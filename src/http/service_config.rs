@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use hyper::header::HeaderValue;
+use hyper::header::{HeaderName, HeaderValue};
 
 use crate::http::exchange::request_log::RequestLogs;
 use crate::http::fields::KeptFields;
@@ -60,6 +60,8 @@ pub struct ServiceConfig {
     pub allowed: AllowLists,
     /// The proxies that speak for their clients.
     pub trusted_proxies: TrustedProxies,
+    /// The field by which these name the user whom they have signed on.
+    pub proxy_user_header: Option<HeaderName>,
     /// The logs of requests.
     pub logs: RequestLogs,
     /// Adds Server-Timing to responses.

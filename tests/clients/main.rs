@@ -57,6 +57,7 @@ pip ; pip, curl, test -e $CLIENTS/venv/done
 rclone ; rclone, curl
 requests ; python3 -c 'import requests'
 restic ; restic
+Terraform and OpenTofu ; terraform, curl
 Tokens and passwords ; curl, wget, ccache, gcc, rclone, git
 sccache ; sccache, gcc
 Turborepo ; npm, test -e $CLIENTS/caches/node_modules/.bin/turbo

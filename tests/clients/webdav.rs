@@ -21,6 +21,7 @@ const RCLONE: &str = r#"
 mkdir -p many/a/b many/c
 for n in {1..200}; do echo $n > many/a/$n; done
 echo deep > many/a/b/deep
+for name in 'a b' 'c#d' 'e?f' 'g%h' "i'j" '<k>&' '%41' 'l+m;n' 日本; do echo "$name" > "many/c/$name"; done
 touch -d '2001-05-05 12:00:00 UTC' many/a/1 many/a/b/deep
 rclone() { command rclone "$@" 2> log; }
 rclone purge dav:litmus
@@ -35,6 +36,8 @@ rclone lsf dav:many/moved | wc -l
 #> 201
 rclone copy dav:many/moved back
 diff -r many/a back
+rclone copy dav:many/c named
+diff -r many/c named
 rclone purge dav:many
 rclone lsf dav: | wc -l
 #> 0
@@ -73,7 +76,7 @@ fn programs_use_a_folder_by_webdav() {
 }
 
 /// GNOME's gvfs, as Files uses it.
-const GIO: &str = r#"
+const GIO: &str = r"
 seq 100000 > numbers.txt
 cat > gio.sh <<END
 set -e
@@ -101,10 +104,10 @@ cmp files/pictures/numbers.txt numbers.txt
 ls files/pictures
 #> moved
 #> numbers.txt
-"#;
+";
 
 /// A full backup and what has changed since.
-const DUPLICITY: &str = r#"
+const DUPLICITY: &str = "
 mkdir -p home/sub
 seq 100000 > home/sub/numbers
 for text in one two; do
@@ -115,10 +118,10 @@ duplicity restore --no-encryption webdav://any:any@${D#http://}/backups restored
 diff -r home restored
 ls files/backups | grep -c difftar
 #> 2
-"#;
+";
 
 /// Unlike over plain HTTP, `gc --cloud` removes.
-const DVC: &str = r#"
+const DVC: &str = "
 curl -sS -X MKCOL $D/dvc
 git init -q
 dvc init -q
@@ -137,7 +140,7 @@ dvc push -q
 dvc gc -q -f -w --cloud
 find files/dvc -type f | wc -l
 #> 5
-"#;
+";
 
 /// With its default, which makes the folders of a key first.
 const SCCACHE: &str = r#"
@@ -206,7 +209,8 @@ fn mount(client: &mut Client, command: &str, at: &str) -> Mounted {
     Mounted::by(&words, &home.join(at)).expect("it is mounted")
 }
 
-/// A mount of davfs2 by one user, with its defaults but for these settings. It takes a lock of the same owner for its own.
+/// A mount of davfs2 by one user, with its defaults but for these settings. It takes a lock of the same owner for its
+/// own.
 #[track_caller]
 fn davfs(client: &mut Client, at: &str, settings: &str) -> Mounted {
     let settings = format!("ask_auth 0\nlock_owner {at}\n{settings}\n");
@@ -221,7 +225,7 @@ fn davfs(client: &mut Client, at: &str, settings: &str) -> Mounted {
 const HAS_DAVFS: &str = "mount.davfs, test -c /dev/fuse -a $(id -u) = 0";
 
 /// Files of two mounts, and what a plain PUT is answered meanwhile.
-const LOCKED: &str = r#"
+const LOCKED: &str = r"
 mkdir one/plans
 seq 100000 > one/plans/numbers
 echo draft > one/note
@@ -253,10 +257,10 @@ cat files/both
 #> other
 curl -sS -o answer -w '%{http_code}\n' -T numbers $D/both
 #> 204
-"#;
+";
 
 /// The later of two changes of the same version is refused, and davfs2 keeps its own.
-const UNLOCKED: &str = r#"
+const UNLOCKED: &str = "
 seq 100000 > numbers
 seq 100001 > others
 exec 5> three/both
@@ -270,7 +274,7 @@ umount four > umount.log
 CACHE=/var/cache/davfs2/*+$(pwd | cut -c2- | tr / -)
 cmp files/both numbers && cmp $CACHE-four+*/both-* others || { cmp files/both others && cmp $CACHE-three+*/both-* numbers; }
 rm -r $CACHE-*
-"#;
+";
 
 #[test]
 fn two_mounts_of_davfs2_tear_no_file() {
@@ -282,7 +286,7 @@ fn two_mounts_of_davfs2_tear_no_file() {
 }
 
 /// A server that is killed while a mount writes, and started again.
-const SERVE: &str = r#"
+const SERVE: &str = "
 D=http://127.0.0.1:8082
 serve() {
     data-server --dir killed --listen dav+$D > out.log 2>&1 5>&- &
@@ -290,10 +294,10 @@ serve() {
     until grep -qs listening out.log; do sleep 0.1; done
 }
 serve
-"#;
+";
 
 /// What was stored stays, what was open under a lock is absent, and kept by davfs2, and all else goes on.
-const KILLED: &str = r#"
+const KILLED: &str = "
 head -c 3M /dev/urandom > first
 head -c 3M /dev/urandom > second
 cp first m/first
@@ -320,7 +324,7 @@ cmp $CACHE/open-* second
 rm -r $CACHE
 kill $server
 wait $server
-"#;
+";
 
 #[test]
 fn a_mount_of_davfs2_goes_on_after_the_server_was_killed() {
@@ -330,7 +334,7 @@ fn a_mount_of_davfs2_goes_on_after_the_server_was_killed() {
     client.run(KILLED);
 }
 
-const RCLONE_MOUNT: &str = r#"
+const RCLONE_MOUNT: &str = "
 head -c 3M /dev/urandom > first
 mkdir m/pictures
 cp first m/pictures/first
@@ -346,7 +350,7 @@ ls files/pictures
 #> moved
 cat files/pictures/moved
 #> one
-"#;
+";
 
 #[test]
 fn rclone_mounts_a_folder() {

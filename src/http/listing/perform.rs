@@ -136,7 +136,8 @@ fn first_below(folder: String, within: Prefixes) -> Page {
     }
 }
 
-fn has_any(listing: &Listing) -> bool {
+/// True where there is something in `listing`.
+pub fn has_any(listing: &Listing) -> bool {
     !listing.keys.is_empty() || !listing.folders.is_empty()
 }
 

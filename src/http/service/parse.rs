@@ -32,7 +32,7 @@ use crate::http::values::put::put_of;
 use crate::http::verb::{OptionsRequest, Parsed, Row, parsed};
 use crate::http::watch::request::WatchRequest;
 use crate::http::{
-    archives, bazel, changes, dav, folders, forms, listing, restic, share, ui, uploads,
+    archives, bazel, changes, dav, folders, forms, listing, restic, share, states, ui, uploads,
 };
 
 pub mod explained;
@@ -51,11 +51,15 @@ const ROWS: &[Row] = &[
     listing::site::site,
     ui::perform::listing,
     uploads::request::creation,
+    states::state,
     folders::removal,
     folders::extension,
     changes::removal,
     options,
 ];
+
+/// The other doors, each with what takes its requests first: those that it leaves are the plain door's.
+const DOORS: &[(Door, Row)] = &[(Door::Dav, dav::verb)];
 
 /// The methods of the feed of changes: no HEAD, for the response has no end.
 const OF_WATCH: &str = "GET, OPTIONS";
@@ -118,7 +122,10 @@ impl<'a> RequestHead<'a> {
             let principal = guard.authenticate_link(link, kind, key.as_str())?;
             return Ok(Identified::Known(Some(principal)));
         }
-        guard.identify(common.presented, self.client, proven)
+        let user = (config.proxy_user_header.as_ref())
+            .map(|field| self.client.signed_on(field, &head.headers));
+        let user = user.unwrap_or_default();
+        guard.identify(common.presented, user, self.client, proven)
     }
 
     /// The operation, narrowed to what the `principal` permits. The principal goes to the `context` of the response.
@@ -145,9 +152,10 @@ impl<'a> RequestHead<'a> {
 
     /// The operation. Without an `admin` it is only asked what the request needs.
     fn operation(&self, admin: Option<&Arc<Admin>>) -> Result<Operation<'a>, Refusal> {
-        if self.client.door == Door::Dav
+        if self.client.door != Door::Plain
             && self.config.routes != Routes::Pages
-            && let Some(verb) = dav::verb(self)?
+            && let Some((_, row)) = DOORS.iter().find(|(door, _)| *door == self.client.door)
+            && let Some(verb) = row(self)?
         {
             return Ok(Operation::Other(verb));
         }

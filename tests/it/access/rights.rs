@@ -78,6 +78,13 @@ POST /?share&hand-in ;
 /// What a directory alone has, or a store that the tests do not have.
 const OF_A_DIRECTORY: &str = "
 PUT /in/new w ; 201 create | 201 write ; Upload-Complete: ?0
+LOCK /in/there {\"ID\":\"1\"} ; 200 read create | 200 read write ; Content-Type: application/json ; +in/there.lock
+LOCK /out/there {\"ID\":\"1\"} ; ; Content-Type: application/json
+UNLOCK /in/there {\"ID\":\"1\"} ; 409 read delete ; Content-Type: application/json
+UNLOCK /out/there ; ; Content-Type: application/json
+POST /in/there?ID=1 w ; 409 read create | 409 read write ; Content-Type: application/json
+PUT /in/there?ID=1 w ; 409 read write ; Content-Type: application/json | If-Match: *
+POST /out/there?ID=1 w ; ; Content-Type: application/json
 DELETE /in/there ; 412 delete read ; If-Match: \"x\"
 MOVE /in/there /to/new ; 201 read delete to.read to.write | 204 read delete to.write | 201 read delete to.create ; ; -in/there +to/new
 MOVE /in/there /to/there ; 204 read delete to.write ; ; -in/there ~to/there
@@ -163,7 +170,7 @@ const OF_REPOSITORIES: &str = "
 POST /in/config w ; 200 create | 200 write ; ; +in/config
 POST /in/f/keys/50e721e49c013f00c62cf59f2163542a9d8df02464efeb615d31051b0fddc326 w ; 200 create | 200 write ; ; +in/f/keys/50e721e49c013f00c62cf59f2163542a9d8df02464efeb615d31051b0fddc326
 POST /in/f/data/50e721e49c013f00c62cf59f2163542a9d8df02464efeb615d31051b0fddc326 w ; 200 create | 200 write ; ; +in/f/data/50/50e721e49c013f00c62cf59f2163542a9d8df02464efeb615d31051b0fddc326
-POST /in/f/data/0000000000000000000000000000000000000000000000000000000000000000 w ; 403 create | 403 write
+POST /in/f/config w ; 403 create | 403 write
 POST /in/f/locks/0000000000000000000000000000000000000000000000000000000000000000 w ; 400 create | 400 write
 POST /out/config w ;
 POST /out/keys/0000000000000000000000000000000000000000000000000000000000000000 w ;
@@ -503,7 +510,12 @@ fn of_a_repository_the_rules_say_the_same() {
     let keys = ["in/f/keys/", "in/f/data/00/", "out/keys/", "out/data/00/"];
     let keys = keys.map(|folder| format!("{folder}{file} {folder}other "));
     let keys = keys.concat();
-    holds(OF_REPOSITORIES, &(keys + "in/open/there"), "in/", &content);
+    holds(
+        OF_REPOSITORIES,
+        &(keys + "in/f/config in/open/there"),
+        "in/",
+        &content,
+    );
 }
 
 #[test]

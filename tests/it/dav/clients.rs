@@ -20,7 +20,8 @@ fn play(server: &TestServer, always: &str, rows: &str) {
         };
         let lines = format!("{length}{always} | {lines}").replace('@', &token);
         let lines = lines.split(" | ").filter(|line| !line.is_empty());
-        let lines: String = lines.map(|line| format!("{line}\r\n")).collect();
+        let lines = lines.map(|line| format!("{line}\r\n"));
+        let lines = lines.collect::<Vec<_>>().concat();
         let got = ask(&mut raw, method, target, &lines, &sent);
         if got.closes() {
             raw = server.connect();
@@ -169,7 +170,7 @@ fn office_saves_a_file() {
     play(
         &server,
         EXPLORER,
-        r#"
+        "
         PUT /~%24a.docx ; 201
         LOCK /~%24a.docx ; 200 ; Timeout: Second-3600 ; LOCKWIN
         PUT /~%24a.docx ; 204 ; If: (@) ; ann
@@ -184,7 +185,7 @@ fn office_saves_a_file() {
         PROPFIND /a.docx ; 207 ; Depth: 0 ; ; <D:getcontentlength>10<
         DELETE /71C0.tmp ; 204
         DELETE /~%24a.docx ; 204
-        "#,
+        ",
     );
     server.dir.assert_holds(&["a.docx"]);
     assert_eq!(server.dir.read("a.docx"), b"third save");

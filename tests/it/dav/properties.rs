@@ -129,7 +129,7 @@ fn a_value_has_its_properties_at_any_depth() {
     }
 }
 
-/// OpenDAL, which sccache is made with, takes no folder without a date.
+/// `OpenDAL`, which sccache is made with, takes no folder without a date.
 #[test]
 fn a_folder_has_the_date_of_its_last_change() {
     directory_only!("folders");
