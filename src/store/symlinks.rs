@@ -1,7 +1,7 @@
 //! Symbolic links: the value or the folder of the directory that a name leads to through some.
 //!
-//! Promises that none leads out: the kernel resolves them beneath the directory (`RESOLVE_BENEATH`), so an absolute link,
-//! and one that climbs out, lead nowhere, as those in a circle do (`ELOOP`). Opens no file on the way. The answer is a
+//! Promises that none leads out: the kernel resolves them beneath the directory (`RESOLVE_BENEATH`), so an absolute
+//! link, and one that climbs out, lead nowhere, as those in a circle do (`ELOOP`). Opens no file on the way. Answers a
 //! key whose path has no link, and what is read is read by that key, as if it had been asked for. So nothing has two
 //! names in the cache, in counts, walks and the index, and a link that is set anew leads elsewhere at once.
 

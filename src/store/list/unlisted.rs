@@ -32,8 +32,8 @@ pub struct Unlisted {
     pub has_more: bool,
 }
 
-/// What the folder `path` has beside what is listed; with `follows`, which links lead somewhere. Of a folder that cannot
-/// be read, nothing. Blocks.
+/// What the folder `path` has beside what is listed; with `follows`, which links lead somewhere. Of a folder that
+/// cannot be read, nothing. Blocks.
 pub fn unlisted(dir: &ValuesDir, path: &str, follows: bool) -> Unlisted {
     let (mut found, mut names) = (Unlisted::default(), 0);
     let reading = open(dir, path).and_then(Reading::of);

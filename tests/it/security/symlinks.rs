@@ -1,6 +1,6 @@
-//! Proves of `--follow-symlinks` that a name is answered as what symbolic links lead to from it, with the rights to both
-//! and never from outside; that nothing is changed, listed or counted through a link; and that a folder says what it
-//! does not show.
+//! Proves of `--follow-symlinks` that a name is answered as what symbolic links lead to from it, with the rights to
+//! both and never from outside; that nothing is changed, listed or counted through a link; and that a folder says what
+//! it does not show.
 
 use std::os::unix::net::UnixListener;
 
