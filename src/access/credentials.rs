@@ -155,7 +155,12 @@ pub enum Evidence {
     /// A client certificate of this name, in lower case.
     Certificate(Box<str>),
     /// A signature by the key of S3 with this id, and a secret of this digest.
-    S3Key { id: Box<str>, secret: TokenDigest },
+    S3Key {
+        /// The id.
+        id: Box<str>,
+        /// The digest.
+        secret: TokenDigest,
+    },
 }
 
 impl Evidence {
@@ -170,6 +175,7 @@ impl Evidence {
 /// day from it, so that it cannot be kept as a digest.
 #[derive(Clone)]
 pub struct S3Key {
+    /// The id.
     pub id: Box<str>,
     secret: Box<str>,
     /// The digest of the secret.

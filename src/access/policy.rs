@@ -156,7 +156,9 @@ impl Policy {
             }
         }
         if let Some(key) = credentials.s3_key {
-            let known = self.s3_keys.insert(key.id.clone(), (key, Arc::clone(&subject)));
+            let known = self
+                .s3_keys
+                .insert(key.id.clone(), (key, Arc::clone(&subject)));
             if of_another(known.map(|(_, subject)| subject)) {
                 return Err("an s3-key");
             }

@@ -47,8 +47,8 @@ pub struct Network {
     threads: Option<u16>,
 
     /// Where to listen; repeat for more. ADDRESS:PORT (port 0 picks a free one, :8080 is all addresses), unix:PATH, or
-    /// fd:3, an inherited socket. https:// before an address, or https+ before unix: or fd:, is TLS; dav+ before that
-    /// is for folders that are mounted (RFC 4918); proxy+ in front of all expects the PROXY protocol, version 1 or 2
+    /// fd:3, an inherited socket. https:// before an address, or https+ before unix: or fd:, is TLS; before that dav+
+    /// is for folders that are mounted (RFC 4918), and s3+ for clients of S3; proxy+ in front of all expects the PROXY protocol, version 1 or 2
     /// [default: the sockets that a service manager passes, else 127.0.0.1:8080]
     #[arg(
         long,
@@ -245,10 +245,12 @@ impl<'a> Typed<'a> {
     fn new(given: &'a str) -> Self {
         let proxied = given.strip_prefix("proxy+");
         let rest = proxied.unwrap_or(given);
-        let (door, rest) = match rest.strip_prefix("dav+") {
-            Some(rest) => (Door::Dav, rest),
-            None => (Door::Plain, rest),
-        };
+        let doors = [("dav+", Door::Dav), ("s3+", Door::S3)];
+        let named = |(word, door)| Some((door, rest.strip_prefix(word)?));
+        let (door, rest) = doors
+            .into_iter()
+            .find_map(named)
+            .unwrap_or((Door::Plain, rest));
         let secure = (rest.strip_prefix("https+")).or_else(|| authority(rest, "https://"));
         let place = secure.unwrap_or(rest);
         let address = authority(place, "http://").filter(|address| !is_local(address));

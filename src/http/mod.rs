@@ -35,6 +35,7 @@ mod piece;
 mod refusal;
 mod request;
 mod response;
+mod s3_door;
 mod service;
 mod service_config;
 mod share;

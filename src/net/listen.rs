@@ -167,6 +167,7 @@ impl Listen {
         let (door, clear) = match self.door {
             Door::Plain => ("", clear),
             Door::Dav => ("dav+", "http://"),
+            Door::S3 => ("s3+", "http://"),
         };
         let scheme = match (&self.at, self.by_tls) {
             (ListenAddress::Address(_), true) => "https://",

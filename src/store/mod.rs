@@ -60,10 +60,11 @@ pub use crate::transfer::{
 };
 pub use crate::value::{
     Attributes, BadKey, CONTENDED, Checksum, ChecksumKind, Current, DATE, DELETE_AFTER, DELETE_AT,
-    Digest, Digests, Error, GZIP, Key, ListedValue, Listing, MAX_LEN, MAX_LIST, MAX_SEGMENT, Meta,
-    NamePattern, Page, Preconditions, Prefixes, RESERVED, TRIES, Tags, UNKNOWN_TYPE, Validators,
-    Verdict, Version, Wanted, WriteCondition, check_prefix, coded_tag, date_text, end_after, etag,
-    guessed_type, hide, kept_value, now, parse_date, parse_end, second,
+    Digest, Digests, Error, GZIP, Hasher, Key, ListedValue, Listing, MAX_LEN, MAX_LIST,
+    MAX_SEGMENT, Meta, NamePattern, Page, Preconditions, Prefixes, RESERVED, TRIES, Tags,
+    UNKNOWN_TYPE, Validators, Verdict, Version, Wanted, WriteCondition, check_prefix, coded_tag,
+    date_text, end_after, etag, guessed_type, hide, kept_lines, kept_value, now, parse_date,
+    parse_end, second,
 };
 pub use attributes::MAX_FIELDS;
 pub use changes::{Change, Changes, Gap, Removal};

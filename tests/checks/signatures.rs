@@ -7,7 +7,7 @@ use hyper::header::{AUTHORIZATION, HOST, HeaderName};
 use super::fields;
 use crate::http::head::client::{Client, Peer};
 use crate::http::request::head::RequestHead;
-use crate::http::s3_door::auth::Claim;
+use crate::http::s3_door::signature::Claim;
 use crate::http::service_config::ServiceConfig;
 use crate::sigv4::chunks::{Chain, ChunkReader, Fault, Framing};
 use crate::sigv4::{Scope, SigningKey};
@@ -24,7 +24,10 @@ pub fn signature(data: &[u8]) {
     };
     let mut head = request.into_parts().0;
     head.headers = fields(&names, lines.get(1..).unwrap_or_default());
-    let (client, config) = (Client::of(Peer::Process { uid: 1, pid: 1 }), ServiceConfig::default());
+    let (client, config) = (
+        Client::of(Peer::Process { uid: 1, pid: 1 }),
+        ServiceConfig::default(),
+    );
     let asked = RequestHead::new(&head, None, client, &config);
     let Ok(Some(claim)) = Claim::of(&asked) else {
         return;
@@ -36,7 +39,10 @@ pub fn signature(data: &[u8]) {
     let is_right = claim.is_of(&asked, |text, signature| {
         texts += 1;
         assert_eq!(signature, claim.signature);
-        assert!(text.starts_with(&format!("AWS4-HMAC-SHA256\n{}\n{}\n", claim.time, claim.scope)));
+        assert!(text.starts_with(&format!(
+            "AWS4-HMAC-SHA256\n{}\n{}\n",
+            claim.time, claim.scope
+        )));
         false
     });
     assert!(is_right.is_err() || texts > 0);
@@ -52,7 +58,10 @@ pub fn chunks(data: &[u8]) {
         is_signed: kind & 1 > 0,
         has_trailers: kind & 2 > 0,
     };
-    let scope = Scope { day: "20130524", region: "r" };
+    let scope = Scope {
+        day: "20130524",
+        region: "r",
+    };
     let chain = Chain {
         key: SigningKey::new("secret", scope),
         time: "20130524T000000Z".to_owned(),

@@ -58,6 +58,8 @@ pub enum Door {
     Plain,
     /// `WebDAV`.
     Dav,
+    /// The protocol of S3.
+    S3,
 }
 
 /// The client of a request.

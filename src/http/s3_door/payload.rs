@@ -5,11 +5,9 @@
 //! announced, and as many bytes. Any other body is left as it is. The signature of a request proves its client before
 //! the body is read; that of a chunk, which is wrong, breaks the body off.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
 use hyper::StatusCode;
-use hyper::header::{CONTENT_ENCODING, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::access::Evidence;
 use crate::http::body::request::{Decoder, Received};
@@ -19,11 +17,12 @@ use crate::http::refusal::common::too_large;
 use crate::http::refusal::kind::{Flag, Kind};
 use crate::http::request::RequestContext;
 use crate::http::request::head::{LENGTH_REQUIRED, RequestHead};
-use crate::http::s3_door::auth::Claim;
+use crate::http::s3_door::signature::Claim;
 use crate::http::values::digest_fields::{AMZ_CONTENT_SHA256, wanted_of};
+use crate::http::values::put::{PutRequest, verify};
 use crate::sigv4::chunks::{Chain, ChunkReader, Fault, Framing};
 use crate::sigv4::{Scope, UNSIGNED};
-use crate::store::{Digests, Wanted};
+use crate::store::{Digests, Hasher, Wanted};
 
 const DECODED_LENGTH: HeaderName = HeaderName::from_static("x-amz-decoded-content-length");
 const TRAILERS: HeaderName = HeaderName::from_static("x-amz-trailer");
@@ -40,10 +39,7 @@ const WRONG_CHUNK: Refusal = Refusal::new(
 pub struct Payload {
     /// Its length in bytes, where that is known: that of the value, also where it comes in chunks.
     pub len: Option<u64>,
-    /// The digests that it must have.
-    pub expected: Digests,
-    /// The digests that follow as trailers.
-    pub follows: Wanted,
+    expected: Digests,
     chunks: Option<Chunks>,
 }
 
@@ -62,7 +58,11 @@ impl Payload {
         let headers = &asked.head.headers;
         let expected = Digests::of(headers)?;
         let Some(framing) = framing(headers)? else {
-            return Ok(Self { len: asked.len, expected, ..Self::default() });
+            return Ok(Self {
+                len: asked.len,
+                expected,
+                ..Self::default()
+            });
         };
         let len = only(headers, &DECODED_LENGTH).and_then(|len| number(len.as_bytes()));
         let len = len.ok_or_else(|| {
@@ -73,40 +73,51 @@ impl Payload {
             return Err(too_large(limit));
         }
         let announced = announced(headers)?;
-        let follows = announced.iter().map(wanted_of).fold(Wanted::default(), Wanted::union);
-        let claim = Claim::of(asked).ok().flatten().filter(|_| framing.is_signed);
+        let claim = Claim::of(asked)
+            .ok()
+            .flatten()
+            .filter(|_| framing.is_signed);
         let signed = claim.map(|claim| {
-            [claim.time, claim.scope.day, claim.scope.region, claim.signature].map(str::to_owned)
+            [
+                claim.time,
+                claim.scope.day,
+                claim.scope.region,
+                claim.signature,
+            ]
+            .map(str::to_owned)
         });
         Ok(Self {
             len: Some(len),
             expected,
-            follows,
-            chunks: Some(Chunks { framing, announced, signed }),
+            chunks: Some(Chunks {
+                framing,
+                announced,
+                signed,
+            }),
         })
     }
 
-    /// The `headers` of a value to be stored: without what says how its body is framed.
-    pub fn stored<'h>(&self, headers: &'h HeaderMap) -> Cow<'h, HeaderMap> {
-        if self.chunks.is_none() {
-            return Cow::Borrowed(headers);
-        }
-        let mut stored = headers.clone();
-        stored.remove(AMZ_CONTENT_SHA256);
-        let codings = headers.get_all(CONTENT_ENCODING).iter();
-        let codings = codings.flat_map(|line| line.as_bytes().split(|&byte| byte == b','));
-        let own = codings.map(<[u8]>::trim_ascii).filter(|it| !it.eq_ignore_ascii_case(b"aws-chunked"));
-        let own = own.collect::<Vec<_>>().join(&b", "[..]);
-        stored.remove(CONTENT_ENCODING);
-        if !own.is_empty() && let Ok(own) = HeaderValue::from_bytes(&own) {
-            stored.insert(CONTENT_ENCODING, own);
-        }
-        Cow::Owned(stored)
+    /// The digests that it must have.
+    pub fn expected(&self) -> Digests {
+        self.expected
+    }
+
+    /// The digests that follow as trailers.
+    pub fn announced(&self) -> Wanted {
+        let chunks = self.chunks.iter();
+        let announced = chunks.flat_map(|chunks| &chunks.announced).map(wanted_of);
+        announced.fold(Wanted::default(), Wanted::union)
+    }
+
+    /// Gives `put` the length of its value, and its digests.
+    pub fn expect(&self, put: &mut PutRequest) -> Result<(), Refusal> {
+        (put.len, put.following) = (self.len, self.announced());
+        put.expect(self.expected)
     }
 
     /// Has `body` give the bytes of the value.
-    pub fn open(&mut self, request: &RequestContext, body: &mut Received<'_>) -> Result<(), Refusal> {
-        let (Some(chunks), Some(len)) = (self.chunks.take(), self.len) else {
+    pub fn open(self, request: &RequestContext, body: &mut Received<'_>) -> Result<(), Refusal> {
+        let (Some(chunks), Some(len)) = (self.chunks, self.len) else {
             return Ok(());
         };
         let chain = chunks.chain(request)?;
@@ -115,6 +126,30 @@ impl Payload {
             announced: chunks.announced,
         }));
         Ok(())
+    }
+
+    /// All of `body`, which has `most` bytes at most, and its digests.
+    pub async fn read(
+        self,
+        request: &RequestContext,
+        body: &mut Received<'_>,
+        most: usize,
+    ) -> Result<Vec<u8>, Refusal> {
+        let expected = self.expected;
+        self.open(request, body)?;
+        let mut all = Vec::new();
+        while let Some(data) = body.next().await? {
+            if all.len() + data.len() > most {
+                return Err(too_large(most as u64));
+            }
+            all.extend_from_slice(&data);
+        }
+        let trailers = body.trailers.as_ref().map(Digests::of).transpose()?;
+        let expected = expected.and(trailers.unwrap_or_default())?;
+        let mut hasher = Hasher::new(expected.wanted());
+        hasher.update(&all);
+        verify(&expected, &hasher.finish())?;
+        Ok(all)
     }
 }
 
@@ -163,8 +198,10 @@ impl Chunks {
                     previous: signature.clone(),
                 }))
             }
-            _ if client.access.has_subjects() => Err(BAD_PAYLOAD
-                .because("the chunks of this body are signed, and the request is not")),
+            _ if client.access.has_subjects() => {
+                Err(BAD_PAYLOAD
+                    .because("the chunks of this body are signed, and the request is not"))
+            }
             _ => Ok(None),
         }
     }
@@ -189,8 +226,14 @@ impl Decoder for Unframed {
             let name = HeaderName::try_from(name).map_err(|_| malformed())?;
             trailers.append(name, HeaderValue::try_from(value).map_err(|_| malformed())?);
         }
-        if let Some(name) = self.announced.iter().find(|name| !trailers.contains_key(*name)) {
-            return Err(BAD_CHUNK.because(format!("the trailer {name} was announced, and did not come")));
+        if let Some(name) = self
+            .announced
+            .iter()
+            .find(|name| !trailers.contains_key(*name))
+        {
+            return Err(BAD_CHUNK.because(format!(
+                "the trailer {name} was announced, and did not come"
+            )));
         }
         Ok(trailers)
     }

@@ -30,7 +30,9 @@ use crate::http::values::other_store;
 use crate::http::values::put::put_of;
 use crate::http::verb::{OptionsRequest, Parsed, Row, parsed};
 use crate::http::watch::request::WatchRequest;
-use crate::http::{archives, bazel, changes, dav, folders, forms, listing, share, ui, uploads};
+use crate::http::{
+    archives, bazel, changes, dav, folders, forms, listing, s3_door, share, ui, uploads,
+};
 
 pub mod explained;
 
@@ -66,6 +68,7 @@ impl<'a> RequestHead<'a> {
                 problem: common.wants_problem_json && prefers_problem(&head.headers),
                 page: (has_page() && ui::is_preferred(&head.headers)).then(|| depth(self.path)),
                 of_store: common.of_store || other_store::is_signed(common.presented),
+                by_door: (self.client.door == Door::S3).then_some(s3_door::render),
             },
             principal: None,
             origin: self.allowed_origin(),
@@ -85,17 +88,23 @@ impl<'a> RequestHead<'a> {
             return Err(CERTIFICATE_ENDED);
         }
         common.check(head, self.client, &config.allowed.hosts)?;
-        other_store::check(
-            head,
-            &self.query,
-            common.presented,
-            common.of_store,
-            config.authorizes,
-        )?;
+        let is_s3 = self.client.door == Door::S3;
+        if !is_s3 {
+            other_store::check(
+                head,
+                &self.query,
+                common.presented,
+                common.of_store,
+                config.authorizes,
+            )?;
+        }
         let is_foreign =
             || context.origin.is_none() && common.is_foreign(self.client, &head.headers);
         if !head.method.is_safe() && is_foreign() {
             return Err(common.unlisted().cross_site());
+        }
+        if is_s3 {
+            return s3_door::signature::identify(self, guard, proven);
         }
         if let (Some(link), Some(guard)) = (self.link, guard) {
             let signed = link.signed.clone().ok_or(INVALID);
@@ -141,9 +150,9 @@ impl<'a> RequestHead<'a> {
 
     /// The operation. Without an `admin` it is only asked what the request needs.
     fn operation(&self, admin: Option<&Arc<Admin>>) -> Result<Operation<'a>, Refusal> {
-        if self.client.door == Door::Dav
+        if self.client.door != Door::Plain
             && self.config.routes != Routes::Pages
-            && let Some(verb) = dav::verb(self)?
+            && let Some(verb) = self.of_door()?
         {
             return Ok(Operation::Other(verb));
         }
@@ -163,6 +172,16 @@ impl<'a> RequestHead<'a> {
             }
         }
         self.value()?.ok_or_else(|| self.refuse_method())
+    }
+
+    /// The operation that the door of the client has for it.
+    #[cold]
+    fn of_door(&self) -> Parsed {
+        match self.client.door {
+            Door::Plain => Ok(None),
+            Door::Dav => dav::verb(self),
+            Door::S3 => s3_door::verb(self),
+        }
     }
 
     /// The GET, HEAD or PUT of a value.

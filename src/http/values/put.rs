@@ -9,7 +9,7 @@ use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use futures_util::future::{FutureExt as _, LocalBoxFuture, TryFutureExt as _};
 use hyper::StatusCode;
-use hyper::header::{CONTENT_RANGE, CONTENT_TYPE, HeaderMap};
+use hyper::header::{CONTENT_RANGE, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use scopeguard::guard;
 
 use crate::access::{Existing, Right};
@@ -83,8 +83,8 @@ pub struct PutRequest {
     pub media_type: Option<Box<str>>,
     fields: StoredFields,
     pub expected: Digests,
-    /// Digests may follow as trailers, by algorithms not known before.
-    digests_follow: bool,
+    /// The digests that may follow as trailers.
+    pub following: Wanted,
     /// The most bytes that this client may store, where that is less than the limit of all.
     pub most: Option<u64>,
     /// The value is stored only where there is none, for the client may create and not replace; this is the answer
@@ -106,7 +106,7 @@ impl PutRequest {
             preconditions: None,
             media_type: None,
             fields: StoredFields::default(),
-            digests_follow: false,
+            following: Wanted::default(),
             most: None,
             existing: None,
         })
@@ -132,8 +132,19 @@ impl PutRequest {
         if !config.compat {
             self.fields = StoredFields::of(headers, &config.kept_fields)?;
         }
-        self.digests_follow = are_announced(headers);
+        if are_announced(headers) {
+            // By algorithms not known before.
+            self.following = Wanted::ALL;
+        }
         Ok(())
+    }
+
+    /// Keeps these fields too, which one door alone sends again.
+    pub fn keep(
+        &mut self,
+        fields: impl Iterator<Item = (HeaderName, HeaderValue)>,
+    ) -> Result<(), Refusal> {
+        self.fields.keep(fields)
     }
 
     /// True where the value has a date of its own.
@@ -305,12 +316,7 @@ pub async fn receive(
     put: &PutRequest,
     body: &mut Received<'_>,
 ) -> Result<(), Refusal> {
-    // Any digest may follow as a trailer.
-    let wanted = if put.digests_follow {
-        Wanted::ALL
-    } else {
-        put.expected.wanted()
-    };
+    let wanted = put.expected.wanted().union(put.following);
     if !wanted.is_none() {
         upload.hash(wanted);
     }

@@ -39,8 +39,14 @@ impl Keys {
         if !request.lines.to_ascii_lowercase().contains(PAYLOAD) {
             signed.push((PAYLOAD, request.payload));
         }
-        signed.extend(self.token.as_deref().map(|token| ("x-amz-security-token", token)));
-        let lines = signed.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
+        signed.extend(
+            self.token
+                .as_deref()
+                .map(|token| ("x-amz-security-token", token)),
+        );
+        let lines = signed
+            .iter()
+            .map(|(name, value)| format!("{name}: {value}\r\n"));
         let lines: String = lines.collect();
         let (names, headers) = headers(&format!("{}{lines}", request.lines));
         let signature = self.signature(request, request.query, &names, &headers);
@@ -66,11 +72,19 @@ impl Keys {
     }
 
     fn signature(&self, request: &Unsigned<'_>, query: &str, names: &str, headers: &str) -> String {
-        let Unsigned { method, path, payload, .. } = request;
+        let Unsigned {
+            method,
+            path,
+            payload,
+            ..
+        } = request;
         let canonical = format!("{method}\n{path}\n{query}\n{headers}\n{names}\n{payload}");
         let digest = hex(&Sha256::digest(&canonical));
         let (time, scope) = (time_text(request.time), request.scope());
-        self.sign_text(request, &format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{digest}"))
+        self.sign_text(
+            request,
+            &format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{digest}"),
+        )
     }
 
     /// The signature of this text, with the key of the request.
@@ -91,7 +105,9 @@ fn headers(lines: &str) -> (String, String) {
     let mut headers: Vec<_> = lines.chain([("host".to_owned(), "t".to_owned())]).collect();
     headers.sort();
     let names: Vec<&str> = headers.iter().map(|(name, _)| name.as_str()).collect();
-    let text = headers.iter().map(|(name, value)| format!("{name}:{value}\n"));
+    let text = headers
+        .iter()
+        .map(|(name, value)| format!("{name}:{value}\n"));
     (names.join(";"), text.collect())
 }
 

@@ -110,7 +110,9 @@ impl<'a> Claim<'a> {
         if query.has("AWSAccessKeyId") && query.has("Signature") {
             return Err(VERSION_2);
         }
-        let is_url = [SIGNATURE, "X-Amz-Credential"].iter().any(|name| query.has(name));
+        let is_url = [SIGNATURE, "X-Amz-Credential"]
+            .iter()
+            .any(|name| query.has(name));
         let field = match asked.common.presented {
             AuthorizationFields::Nothing if is_url => return Self::of_url(asked).map(Some),
             AuthorizationFields::Nothing => return Ok(None),
@@ -138,7 +140,9 @@ impl<'a> Claim<'a> {
         let mut parts = [None; 3];
         for part in text.split(',') {
             let (name, value) = part.trim().split_once('=').ok_or_else(malformed)?;
-            let at = ["Credential", "SignedHeaders", "Signature"].iter().position(|it| *it == name);
+            let at = ["Credential", "SignedHeaders", "Signature"]
+                .iter()
+                .position(|it| *it == name);
             let part = at.and_then(|at| parts.get_mut(at)).ok_or_else(malformed)?;
             if part.replace(value).is_some() {
                 return Err(malformed());
@@ -164,12 +168,26 @@ impl<'a> Claim<'a> {
             return Err(BAD_URL.because(format!("X-Amz-Algorithm of a signed URL is {ALGORITHM}")));
         }
         let lasts = number(one("X-Amz-Expires")?.as_bytes());
-        let lasts = lasts.filter(|lasts| (1..=LONGEST).contains(lasts)).ok_or_else(|| {
-            BAD_URL.because(format!("X-Amz-Expires is a number of seconds from 1 to {LONGEST}"))
-        })?;
-        let parts = ["X-Amz-Credential", "X-Amz-SignedHeaders", SIGNATURE, "X-Amz-Date"].map(one);
+        let lasts = lasts
+            .filter(|lasts| (1..=LONGEST).contains(lasts))
+            .ok_or_else(|| {
+                BAD_URL.because(format!(
+                    "X-Amz-Expires is a number of seconds from 1 to {LONGEST}"
+                ))
+            })?;
+        let parts = [
+            "X-Amz-Credential",
+            "X-Amz-SignedHeaders",
+            SIGNATURE,
+            "X-Amz-Date",
+        ]
+        .map(one);
         let [credential, names, signature, time] = parts;
-        Self::new([credential?, names?, signature?, time?], Some(lasts), BAD_URL)
+        Self::new(
+            [credential?, names?, signature?, time?],
+            Some(lasts),
+            BAD_URL,
+        )
     }
 
     fn new(
@@ -187,14 +205,20 @@ impl<'a> Claim<'a> {
                 "the signed headers are names in lower case and in order, and host is one of them",
             ));
         }
-        Ok(Self { key, scope, time, names, signature, lasts })
+        Ok(Self {
+            key,
+            scope,
+            time,
+            names,
+            signature,
+            lasts,
+        })
     }
 
     /// Refuses it where it is too old, or of a time to come.
     fn verify_time(&self, now: SystemTime) -> Result<(), Refusal> {
-        let signed = parse_time(self.time).ok_or_else(|| {
-            MALFORMED.because("the time of a signature is as 20130524T000000Z")
-        })?;
+        let signed = parse_time(self.time)
+            .ok_or_else(|| MALFORMED.because("the time of a signature is as 20130524T000000Z"))?;
         let (told, now_told) = (self.time, time_text(now));
         if signed > now + MOST_APART || self.lasts.is_none() && signed + MOST_APART < now {
             return Err(APART.because(format!(
@@ -210,10 +234,10 @@ impl<'a> Claim<'a> {
     }
 
     /// True where its signature is one of the request, as `verify` says of a text that is signed.
-    fn is_of(
+    pub fn is_of(
         &self,
         asked: &RequestHead<'_>,
-        verify: impl Fn(&str, &str) -> bool,
+        mut verify: impl FnMut(&str, &str) -> bool,
     ) -> Result<bool, Refusal> {
         let head = asked.head;
         let is_signed = |name: &str| self.names.split(';').any(|signed| signed == name);
@@ -227,12 +251,20 @@ impl<'a> Claim<'a> {
         }
         let payload = self.payload(asked)?;
         let pairs = asked.query.pairs();
-        let pairs: Vec<_> = pairs.filter(|(name, _)| self.lasts.is_none() || *name != SIGNATURE).collect();
+        let pairs: Vec<_> = pairs
+            .filter(|(name, _)| self.lasts.is_none() || *name != SIGNATURE)
+            .collect();
         let query = query(&pairs);
         let decoded = percent_decode_str(asked.path).decode_utf8().ok();
         let by_rules = decoded.map(|decoded| path(&decoded));
-        let forwarded = asked.client.forwarded_host(&head.headers).map(str::as_bytes);
-        for path in [Some(asked.path), by_rules.as_deref()].into_iter().flatten() {
+        let forwarded = asked
+            .client
+            .forwarded_host(&head.headers)
+            .map(str::as_bytes);
+        for path in [Some(asked.path), by_rules.as_deref()]
+            .into_iter()
+            .flatten()
+        {
             let request = CanonicalRequest {
                 method: head.method.as_str(),
                 path,
@@ -250,7 +282,11 @@ impl<'a> Claim<'a> {
     }
 
     /// The signed fields of a request for `host`.
-    fn fields<'f>(&'f self, asked: &'f RequestHead<'_>, host: &'f [u8]) -> Vec<(&'f str, &'f [u8])> {
+    fn fields<'f>(
+        &'f self,
+        asked: &'f RequestHead<'_>,
+        host: &'f [u8],
+    ) -> Vec<(&'f str, &'f [u8])> {
         let mut fields = Vec::new();
         for name in self.names.split(';') {
             let before = fields.len();
@@ -272,7 +308,10 @@ impl<'a> Claim<'a> {
         let given = only(&asked.head.headers, &AMZ_CONTENT_SHA256);
         let given = given.and_then(|given| given.to_str().ok());
         if self.lasts.is_some() {
-            let is_signed = self.names.split(';').any(|name| name == AMZ_CONTENT_SHA256.as_str());
+            let is_signed = self
+                .names
+                .split(';')
+                .any(|name| name == AMZ_CONTENT_SHA256.as_str());
             return Ok(given.filter(|_| is_signed).unwrap_or(UNSIGNED));
         }
         given.ok_or_else(|| MALFORMED.because("a signed request has one x-amz-content-sha256"))

@@ -1,0 +1,258 @@
+//! The door of S3: its operations by tables of requests, and what is refused.
+
+mod signed;
+
+use crate::support::prelude::*;
+
+/// A server with this door alone.
+fn start(args: &[&str]) -> TestServer {
+    Launch::new(args).listen("s3+http://127.0.0.1:0").start()
+}
+
+#[test]
+fn buckets_are_the_folders_of_the_root() {
+    directory_only!("folders");
+    start(&[]).talk(
+        "
+        GET / ; 200 ; ; <ListAllMyBucketsResult | <Buckets></Buckets> ; content-type: application/xml | x-amz-request-id
+        HEAD /b ; 404
+        PUT /b ; 200 ; ; ; location: /b
+        PUT /b/ ; 409 ; ; <Code>BucketAlreadyOwnedByYou</Code>
+        HEAD /b ; 200
+        GET /b?location ; 200 ; ; <LocationConstraint
+        GET / ; 200 ; ; <Name>b</Name>
+        PUT /b/k one ; 200 ; ; ; etag
+        DELETE /b ; 409 ; ; <Code>BucketNotEmpty</Code>
+        DELETE /b/k ; 204
+        HEAD /b ; 200
+        DELETE /b ; 204
+        DELETE /b ; 404 ; ; <Code>NoSuchBucket</Code>
+        place f/1 one
+        PUT /f ; 409 ; ; BucketAlreadyOwnedByYou
+        DELETE /f/1 ; 204
+        HEAD /f ; 200
+        place v one
+        PUT /v ; 409 ; ; <Code>KeyConflict</Code>
+        HEAD /v ; 404
+        GET /v?list-type=2 ; 404 ; ; NoSuchBucket
+        PUT /.data-server ; 400 ; ; <Code>InvalidBucketName</Code>
+        POST / ; 405 ; Content-Length: 0 ; <Code>MethodNotAllowed</Code>
+        PATCH /b ; 405 ; Content-Length: 0 ; <Code>MethodNotAllowed</Code>
+        GET /-/ready ; 200
+        ",
+    );
+}
+
+#[test]
+fn objects_are_values() {
+    directory_only!("folders");
+    start(&[]).talk(
+        "
+        PUT /b/k one ; 404 ; ; <Code>NoSuchBucket</Code> | <RequestId>
+        mkdir b
+        PUT /b/a/k one ; 200 ; Content-Type: text/css | X-Amz-Meta-Who: ann é | Expires: never | Content-Encoding: aws-chunked ; ; etag | content-encoding: -
+        GET /b/a/k ; 200 ; ; =one ; content-type: text/css | x-amz-meta-who: ann é | expires: never | x-amz-request-id
+        HEAD /b/a/k ; 200 ; ; = ; content-length: 3 | x-amz-meta-who: ann é
+        GET /b/a/k ; 206 ; Range: bytes=1-1 ; =n ; content-range: bytes 1-1/3
+        GET /b/a/k ; 416 ; Range: bytes=7-9 ; <Code>InvalidRange</Code>
+        GET /b/a/k ; 304 ; If-None-Match: @b/a/k ; = ; x-amz-meta-who: -
+        GET /b/a/k ; 412 ; If-Match: x-1 ; <Code>PreconditionFailed</Code>
+        GET /b/a/k?response-content-type=text/html ; 400 ; ; InvalidRequest
+        GET /b/a/k?partNumber=1 ; 200
+        GET /b/a/k?partNumber=2 ; 416
+        GET /b/a/k?versionId=null ; 200
+        GET /b/a/k?versionId=x ; 404 ; ; <Code>NoSuchVersion</Code>
+        GET /b/none ; 404 ; ; <Code>NoSuchKey</Code>
+        GET /none/k ; 404 ; ; <Code>NoSuchBucket</Code>
+        HEAD /b/none ; 404
+        GET /b/a ; 404 ; ; <Code>NoSuchKey</Code>
+        PUT /b/a/k two ; 412 ; If-None-Match: * ; <Code>PreconditionFailed</Code>
+        PUT /b/a/k two ; 412 ; If-Match: x-1
+        PUT /b/none two ; 404 ; If-Match: x-1 ; <Code>NoSuchKey</Code>
+        PUT /b/a/k two ; 200 ; If-Match: @b/a/k
+        GET /b/a/k ; 200 ; ; =two ; x-amz-meta-who: -
+        PUT /b/new one ; 200 ; If-None-Match: *
+        PUT /b/a/k x ; 400 ; Content-MD5: 1B2M2Y8AsgTpgAmY7PhCfg== ; <Code>BadDigest</Code>
+        PUT /b/a/k x ; 400 ; Content-MD5: x ; <Code>InvalidDigest</Code>
+        PUT /b/a/k x ; 400 ; x-amz-meta-a: {x2050} ; <Code>MetadataTooLarge</Code>
+        PUT /b/a/k x ; 501 ; x-amz-acl: public-read ; <Code>NotImplemented</Code>
+        PUT /b/a/k x ; 501 ; x-amz-tagging: a=b
+        PUT /b/a/k x ; 501 ; x-amz-server-side-encryption: AES256
+        PUT /b/a/k x ; 200 ; x-amz-acl: private | x-amz-storage-class: STANDARD
+        PUT /b/a x ; 409 ; ; <Code>KeyConflict</Code>
+        PUT /b/new/k x ; 409 ; ; <Code>KeyConflict</Code>
+        PUT /b/a//k x ; 400 ; ; <Code>InvalidArgument</Code> | empty segment
+        PUT /b/a/../k x ; 400 ; ; <Code>InvalidArgument</Code>
+        PUT /b/{x300} x ; 400 ; ; <Code>KeyTooLongError</Code>
+        DELETE /b/a/k ; 412 ; If-Match: x-1
+        DELETE /b/a ; 204
+        DELETE /b/a/k ; 204
+        DELETE /b/a/k ; 204
+        DELETE /none/k ; 204
+        DELETE /b/new ; 204 ; If-Match: @b/new
+        holds b
+        ",
+    );
+}
+
+/// A key that ends with `/` is a folder, as consoles and mounts make them.
+#[test]
+fn folders_are_objects_without_bytes() {
+    directory_only!("folders");
+    start(&[]).talk(
+        "
+        mkdir b
+        PUT /b/d/ ; 200 ; ; ; etag
+        PUT /b/d/ ; 200
+        PUT /b/e/ x ; 400 ; ; InvalidRequest
+        PUT /none/d/ ; 404
+        HEAD /b/d/ ; 200 ; ; ; content-length: 0
+        GET /b?list-type=2 ; 200 ; ; <Key>d/</Key><LastModified>
+        GET /b?list-type=2&delimiter=/ ; 200 ; ; <CommonPrefixes><Prefix>d/</Prefix></CommonPrefixes> | <KeyCount>1</KeyCount>
+        PUT /b/d/k one ; 200
+        PUT /b/i/k one ; 200
+        HEAD /b/i/ ; 404
+        DELETE /b/d/ ; 204
+        DELETE /b/none/ ; 204
+        HEAD /b/d/ ; 404
+        DELETE /b/d/k ; 204
+        DELETE /b/i/k ; 204
+        holds b
+        DELETE /b ; 204
+        ",
+    );
+}
+
+#[test]
+fn listings_have_the_order_of_bytes() {
+    directory_only!("folders");
+    let server = start(&[]);
+    for key in ["a", "a/1", "a-1", "a.1", "b/1", "b/2", "é", "a0/x", "z"] {
+        let key = if key == "a" { "aa" } else { key };
+        server.dir.place(&format!("b/{key}"), "12345");
+    }
+    let keys = |query: &str, element: &str| {
+        let text = server.get(&format!("b?{query}")).text();
+        let keys = text.split(&format!("<{element}>")).skip(1);
+        let keys = keys.map(|rest| rest.split('<').next().unwrap_or_default().to_owned());
+        keys.collect::<Vec<_>>().join(" ")
+    };
+    let all = "a-1 a.1 a/ a/1 a0/ a0/x aa b/ b/1 b/2 z é";
+    assert_eq!(keys("list-type=2", "Key"), all);
+    assert_eq!(keys("", "Key"), all);
+    assert_eq!(keys("list-type=2&prefix=a/", "Key"), "a/ a/1");
+    assert_eq!(keys("list-type=2&start-after=b/1", "Key"), "b/2 z é");
+    assert_eq!(keys("marker=b/1", "Key"), "b/2 z é");
+    assert_eq!(keys("list-type=2&delimiter=/", "Key"), "a-1 a.1 aa z é");
+    assert_eq!(keys("list-type=2&delimiter=/", "Prefix"), " a/ a0/ b/");
+    assert_eq!(keys("delimiter=/&prefix=b/", "Key"), "b/1 b/2");
+    assert_eq!(keys("delimiter=a", "Key"), "b/ b/1 b/2 z é");
+    assert_eq!(keys("delimiter=a", "Prefix"), " a");
+    assert_eq!(keys("delimiter=1&prefix=b", "Prefix"), "b b/1");
+    assert_eq!(keys("prefix=%C3%A9&encoding-type=url", "Key"), "%C3%A9");
+    assert_eq!(keys("prefix=//", "Key"), "");
+    for (query, by) in [
+        (
+            "list-type=2&",
+            ("continuation-token", "NextContinuationToken"),
+        ),
+        ("", ("marker", "NextMarker")),
+        ("delimiter=a&", ("marker", "NextMarker")),
+    ] {
+        for size in 1..4 {
+            let (mut found, mut next) = (Vec::new(), String::new());
+            loop {
+                let page = format!("{query}max-keys={size}{next}");
+                let of_page = [keys(&page, "Key"), keys(&page, "CommonPrefixes><Prefix")];
+                found.extend(of_page.iter().flat_map(|it| words(it)).map(str::to_owned));
+                match &*keys(&page, by.1) {
+                    "" => break,
+                    mark => {
+                        next = format!("&{}={}", by.0, mark.replace('\u{10ffff}', "%F4%8F%BF%BF"))
+                    }
+                }
+            }
+            let one = [keys(query, "Key"), keys(query, "CommonPrefixes><Prefix")].join(" ");
+            let mut one = words(&one);
+            one.sort_unstable();
+            found.sort_unstable();
+            assert_eq!(found, one, "{query} {size}");
+        }
+    }
+    server.talk(
+        "
+        GET /b?list-type=2&max-keys=0 ; 200 ; ; <IsTruncated>false
+        GET /b?list-type=2&max-keys=x ; 400 ; ; <Code>InvalidArgument
+        GET /b?list-type=2&continuation-token=!! ; 400
+        GET /none?list-type=2 ; 404 ; ; NoSuchBucket
+        ",
+    );
+}
+
+#[test]
+fn many_objects_are_removed_by_one_request() {
+    directory_only!("folders");
+    start(&[]).talk(
+        "
+        place b/1 one
+        place b/a&b two
+        place b/3 three
+        POST /b?delete <Delete><Object><Key>1</Key></Object><Object><Key>a&amp;b</Key></Object><Object><Key>none</Key></Object><Object><Key>x//y</Key></Object></Delete> ; 200 ; ; <Deleted><Key>1</Key></Deleted> | <Deleted><Key>a&amp;b</Key></Deleted> | <Deleted><Key>none</Key></Deleted> | <Error><Key>x//y</Key><Code>InvalidArgument</Code>
+        POST /b?delete <Delete><Quiet>true</Quiet><Object><Key>3</Key><ETag>x-1</ETag></Object></Delete> ; 200 ; ; PreconditionFailed
+        holds b/3
+        POST /b?delete <Delete><Quiet>true</Quiet><Object><Key>3</Key></Object></Delete> ; 200 ; ; <DeleteResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"></DeleteResult>
+        POST /b?delete <Delete> ; 400 ; ; <Code>MalformedXML</Code>
+        POST /b?delete <!DOCTYPE a><Delete><Object><Key>3</Key></Object></Delete> ; 400
+        POST /b?delete <Delete></Delete> ; 400
+        ",
+    );
+}
+
+#[test]
+fn what_is_not_here_says_so() {
+    directory_only!("folders");
+    let mut rows = String::from("mkdir b\nPUT /b/k one ; 200\n");
+    for (parameter, code) in [
+        ("cors", "NoSuchCORSConfiguration"),
+        (
+            "encryption",
+            "ServerSideEncryptionConfigurationNotFoundError",
+        ),
+        ("lifecycle", "NoSuchLifecycleConfiguration"),
+        ("policy", "NoSuchBucketPolicy"),
+        ("tagging", "NoSuchTagSet"),
+        ("website", "NoSuchWebsiteConfiguration"),
+    ] {
+        rows += &format!("GET /b?{parameter} ; 404 ; ; <Code>{code}</Code>\n");
+        rows += &format!("PUT /b?{parameter} <x/> ; 501 ; ; <Code>NotImplemented</Code>\n");
+    }
+    for row in words("acl versions policyStatus inventory") {
+        rows += &format!("GET /b?{row} ; 501 ; ; <Code>NotImplemented</Code>\n");
+    }
+    for row in words("acl retention legal-hold torrent") {
+        rows += &format!("GET,PUT,DELETE /b/k?{row} ; 501 ; ; <Code>NotImplemented</Code>\n");
+    }
+    rows += "GET /b?versioning ; 200 ; ; <VersioningConfiguration/>
+        GET /none?versioning ; 404 ; ; NoSuchBucket
+        GET /b/k?tagging ; 200 ; ; <TagSet/>
+        PUT /b/k?tagging <x/> ; 501
+        POST /b/k?select ; 501 ; Content-Length: 0
+        GET /b/k ; 200 ; ; =one";
+    start(&[]).talk(&rows);
+}
+
+#[test]
+fn a_read_only_server_answers_reads_alone() {
+    directory_only!("folders");
+    start(&["--read-only"]).talk(
+        "
+        place b/k one
+        GET /b/k ; 200 ; ; =one
+        GET /b ; 200 ; ; <Key>k</Key>
+        PUT /b/k x ; 403 ; ; <Code>AccessDenied</Code>
+        PUT /c ; 403
+        DELETE /b/k ; 403
+        POST /b?delete <Delete/> ; 403
+        ",
+    );
+}
