@@ -57,7 +57,7 @@ fn request<'a>(method: &'a str, path: &'a str, lines: &'a str, payload: &'a str)
 #[track_caller]
 fn send(server: &TestServer, of: &Unsigned<'_>, more: &str, body: &[u8]) -> (u16, String) {
     let target = [of.path, of.query].join(if of.query.is_empty() { "" } else { "?" });
-    let lines = format!("{}{more}", of.lines);
+    let lines = format!("Content-Length: {}\r\n{}{more}", body.len(), of.lines);
     let answer = server.request(of.method, &target, &lines, body);
     let text = String::from_utf8_lossy(&answer.body).into_owned();
     let code = text
@@ -433,9 +433,9 @@ fn a_value_in_chunks_is_stored_whole_or_not_at_all() {
                 "{payload} {len}: {status} {code}"
             );
             if len > 0 {
-                let middle = body.len() / 2;
+                let first = body.iter().position(|&byte| byte == b'\n').expect("a line") + 1;
                 other = body.clone();
-                other[middle] ^= 1;
+                other[first] ^= 1;
                 let (status, code) = send(&server, &of, &head, &other);
                 let is_signed = payload.contains("HMAC");
                 let expected = if is_signed {
