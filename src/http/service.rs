@@ -121,8 +121,8 @@ pub type Upgrade = Cell<Option<Box<Session>>>;
 type Started = Result<Result<ValueResponse, Refusal>, Operation<'static>>;
 
 impl Dispatcher {
-    /// The fields of requests that this configuration reads, and others do not.
-    pub fn optional_fields(&self) -> OptionalFields {
+    /// The fields of requests at this door that this configuration reads, and others do not.
+    pub fn optional_fields(&self, door: Door) -> OptionalFields {
         let ServiceConfig {
             logs,
             trusted_proxies,
@@ -132,6 +132,7 @@ impl Dispatcher {
             of_client: logs.have_client_fields(),
             of_trace: logs.access,
             of_proxies: !trusted_proxies.is_empty(),
+            of_signatures: door == Door::S3,
         }
     }
 

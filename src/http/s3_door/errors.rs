@@ -59,6 +59,7 @@ const CODES: &[(&str, &str, Option<StatusCode>)] = &[
     ("bad-chunk", "IncompleteBody", None),
     ("bad-digest", "InvalidDigest", None),
     ("bad-key", "InvalidArgument", None),
+    ("bad-signed-url", "AuthorizationQueryParametersError", None),
     ("bad-xml", "MalformedXML", None),
     ("body-cut-off", "IncompleteBody", None),
     ("bucket-exists", "BucketAlreadyOwnedByYou", None),

@@ -1,5 +1,7 @@
 //! The door of S3: its operations by tables of requests, and what is refused.
 
+mod signed;
+
 use crate::support::prelude::*;
 
 /// A server with this door alone.
