@@ -21,7 +21,7 @@ use crate::http::s3_door::errors::{BUCKET_EXISTS, BUCKET_NOT_EMPTY, NO_BUCKET};
 use crate::http::s3_door::target::{Target, needs_bucket};
 use crate::http::s3_door::xml::{Document, MEDIA_TYPE};
 use crate::http::verb::{BodyUse, Parsed, Verb, parsed};
-use crate::store::{Error, Key, Page};
+use crate::store::{Error, Key, Page, Prefixes};
 
 /// The items of one look at the root.
 const PAGE: usize = 1_000;
@@ -83,6 +83,7 @@ pub fn list(_: &RequestHead<'_>, _: Target) -> Parsed {
         limit: PAGE,
         by_folder: true,
         folders: true,
+        within: Prefixes::all(),
         ..Page::default()
     }))
 }

@@ -36,7 +36,7 @@ use crate::http::s3_door::xml::{self, Document};
 use crate::http::values::get::{self, GetOptions, GetOutcome};
 use crate::http::values::put::{self, PutRequest};
 use crate::http::verb::{BodyUse, Parsed, Verb, parsed};
-use crate::store::{Error, Found, Key, Page, Preconditions, kept_lines};
+use crate::store::{Error, Found, Key, Page, Preconditions, Prefixes, kept_lines};
 
 /// The parameters of a GET that replace fields of its answer.
 const OVERRIDES: [(&str, HeaderName); 6] = [
@@ -167,6 +167,7 @@ impl Verb for GetFolder {
             prefix: name.clone(),
             limit: 1,
             folders: true,
+            within: Prefixes::all(),
             ..Page::default()
         };
         let listing = service.store.list(service.reactor, first).await?;

@@ -133,8 +133,8 @@ fn listings_have_the_order_of_bytes() {
     }
     let keys = |query: &str, element: &str| {
         let text = server.get(&format!("b?{query}")).text();
-        let begin = format!("<{element}>");
-        let keys = text.split(&begin).skip(1);
+        let element = format!("<{element}>");
+        let keys = text.split(&element).skip(1);
         let keys = keys.map(|rest| rest.split('<').next().unwrap_or_default().to_owned());
         keys.collect::<Vec<_>>().join(" ")
     };
