@@ -233,10 +233,6 @@ struct Put {
 
 #[async_trait(?Send)]
 impl Verb for Put {
-    fn body(&self) -> BodyUse {
-        BodyUse::Values
-    }
-
     fn needs(&self) -> Vec<Need<'_>> {
         self.asked.needs().collect()
     }
@@ -299,10 +295,6 @@ struct PutFolder {
 
 #[async_trait(?Send)]
 impl Verb for PutFolder {
-    fn body(&self) -> BodyUse {
-        BodyUse::Values
-    }
-
     fn needs(&self) -> Vec<Need<'_>> {
         vec![Need::below(Right::Create, self.folder.as_str())]
     }
@@ -438,10 +430,6 @@ struct ListedObject {
 
 #[async_trait(?Send)]
 impl Verb for DeleteMany {
-    fn body(&self) -> BodyUse {
-        BodyUse::Values
-    }
-
     fn needs(&self) -> Vec<Need<'_>> {
         vec![Need::Any(Right::Delete, format!("{}/", self.bucket).into())]
     }
