@@ -35,8 +35,14 @@ refusals! {
     BAD_BUCKET = BAD_REQUEST "bad-bucket" "no folder can have the name of this bucket";
     BUCKET_EXISTS = CONFLICT "bucket-exists" "there is a bucket of this name";
     BUCKET_NOT_EMPTY = CONFLICT "bucket-not-empty" "the bucket has objects, or folders";
+    NO_SUCH_VERSION = NOT_FOUND "no-such-version" "an object has one version here, whose id is null";
+    NO_SUCH_UPLOAD = NOT_FOUND "no-such-upload" "there is no such upload: it was completed, aborted, or has expired";
+    INVALID_PART = BAD_REQUEST "invalid-part" "a part is missing, or has another ETag";
+    INVALID_ORDER = BAD_REQUEST "invalid-part-order" "the parts are not listed in the order of their numbers";
     BAD_XML = BAD_REQUEST "bad-xml" "the body is no document that this operation takes";
     BAD_ARGUMENT = BAD_REQUEST "bad-argument" "a parameter or a field has no value that it can have";
+    ITSELF = BAD_REQUEST "copy-to-itself" "an object is copied to itself only with x-amz-metadata-directive: REPLACE";
+    BAD_RANGE = RANGE_NOT_SATISFIABLE "range-not-satisfiable" "the range does not lie within the object";
     FOLDER_HAS_BODY = BAD_REQUEST "folder-has-body" "a key that ends with '/' is a folder here, which has no bytes: send an empty body";
     NO_CORS = NOT_FOUND "no-cors" "the bucket has no CORS configuration: --allow-origin lets pages of others in";
     NO_ENCRYPTION = NOT_FOUND "no-encryption" "the bucket has no encryption configuration";
@@ -69,6 +75,8 @@ const CODES: &[(&str, &str, Option<StatusCode>)] = &[
     ("exists", "AccessDenied", Some(S::FORBIDDEN)),
     ("key-too-deep", "KeyTooLongError", None),
     ("key-too-long", "KeyTooLongError", Some(S::BAD_REQUEST)),
+    ("invalid-part", "InvalidPart", None),
+    ("invalid-part-order", "InvalidPartOrder", None),
     ("length-required", "MissingContentLength", None),
     ("method", "MethodNotAllowed", None),
     ("name-taken", "KeyConflict", Some(S::CONFLICT)),
@@ -98,6 +106,7 @@ const CODES: &[(&str, &str, Option<StatusCode>)] = &[
     ),
     ("no-such-access-key", "InvalidAccessKeyId", None),
     ("no-such-bucket", "NoSuchBucket", None),
+    ("no-such-upload", "NoSuchUpload", None),
     ("no-such-version", "NoSuchVersion", None),
     ("no-such-part", "InvalidPartNumber", None),
     ("no-tags", "NoSuchTagSet", None),

@@ -6,11 +6,15 @@
 //! it. Keeps no state. (`crate::s3` is something else: the engine that keeps values in an S3 store.)
 
 mod buckets;
+mod copy;
 mod errors;
 mod listing;
+mod multipart;
 mod objects;
 pub mod payload;
+mod removal;
 pub mod signature;
+mod stores;
 mod target;
 mod xml;
 
@@ -72,10 +76,17 @@ static ROWS: &[Row] = &[
     Row(HEAD, On::Bucket, "", Do(buckets::head)),
     Row(PUT, On::Bucket, "", Do(buckets::create)),
     Row(DELETE, On::Bucket, "", Do(buckets::delete)),
-    Row(POST, On::Bucket, "delete", Do(objects::delete_many)),
+    Row(POST, On::Bucket, "delete", Do(removal::delete_many)),
+    Row(GET, On::Bucket, "uploads", Do(multipart::list)),
+    Row(POST, On::Object, "uploads", Do(multipart::begin)),
+    Row(PUT, On::Object, "uploadId", Do(multipart::part)),
+    Row(GET, On::Object, "uploadId", Do(multipart::parts)),
+    Row(POST, On::Object, "uploadId", Do(multipart::complete)),
+    Row(DELETE, On::Object, "uploadId", Do(multipart::abort)),
+    Row(GET, On::Object, "attributes", Do(objects::attributes)),
     Row(READS, On::Object, "", Do(objects::get)),
-    Row(PUT, On::Object, "", Do(objects::put)),
-    Row(DELETE, On::Object, "", Do(objects::delete)),
+    Row(PUT, On::Object, "", Do(put)),
+    Row(DELETE, On::Object, "", Do(removal::delete)),
     Row(
         GET,
         On::Object,
@@ -126,11 +137,10 @@ const fn missing(parameter: &'static str, why: Refusal) -> Row {
 }
 
 /// The parameters of S3 that make another operation of a request, beside those of [`ROWS`].
-const OTHERS: [&str; 21] = [
+const OTHERS: [&str; 18] = [
     "acl",
     "analytics",
     "append",
-    "attributes",
     "delete",
     "intelligent-tiering",
     "inventory",
@@ -145,10 +155,17 @@ const OTHERS: [&str; 21] = [
     "select",
     "session",
     "torrent",
-    "uploadId",
-    "uploads",
     "versions",
 ];
+
+/// PUT of an object, or of a part of one, with a body or from another object.
+fn put(asked: &RequestHead<'_>, target: Target) -> Parsed {
+    match (copy::source(&asked.head.headers)?, target) {
+        (None, target) => stores::put(asked, target),
+        (Some(source), Target::Object(to)) => copy::copy(asked, source, to),
+        (Some(_), _) => Err(errors::BAD_ARGUMENT),
+    }
+}
 
 /// The operation of a request of this door; `None` for a page of the server.
 pub fn verb(asked: &RequestHead<'_>) -> Parsed {

@@ -102,6 +102,14 @@ impl Payload {
         self.expected
     }
 
+    /// Takes the checksum of the value that a request with another body names.
+    pub fn take_checksum(&mut self) -> Digests {
+        Digests {
+            checksum: self.expected.checksum.take(),
+            ..Digests::default()
+        }
+    }
+
     /// The digests that follow as trailers.
     pub fn announced(&self) -> Wanted {
         let chunks = self.chunks.iter();

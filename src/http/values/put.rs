@@ -203,15 +203,20 @@ impl PutRequest {
         }
     }
 
+    /// Takes what is kept with the value.
+    pub fn attributes(&mut self) -> Attributes {
+        Attributes {
+            media_type: self.media_type.take(),
+            fields: self.fields.encode(),
+        }
+    }
+
     /// Takes what is kept with the value, and the preconditions under which it is published.
     pub fn head(&mut self) -> UploadHead {
         UploadHead {
             len: self.len,
             sha256: self.expected.sha256,
-            attributes: Attributes {
-                media_type: self.media_type.take(),
-                fields: self.fields.encode(),
-            },
+            attributes: self.attributes(),
             preconditions: self.preconditions.take(),
             ..UploadHead::default()
         }

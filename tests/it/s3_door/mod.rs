@@ -257,3 +257,124 @@ fn a_read_only_server_answers_reads_alone() {
         ",
     );
 }
+
+#[test]
+fn objects_are_copied_with_their_fields_or_others() {
+    directory_only!("folders");
+    start(&[]).talk(
+        "
+        mkdir b
+        mkdir c
+        PUT /b/k one ; 200 ; Content-Type: text/css | x-amz-meta-a: 1
+        PUT /c/copy ; 200 ; x-amz-copy-source: /b/k ; <CopyObjectResult | <ETag>
+        GET /c/copy ; 200 ; ; =one ; content-type: text/css | x-amz-meta-a: 1
+        PUT /c/copy ; 200 ; x-amz-copy-source: b%2Fk | x-amz-metadata-directive: REPLACE | x-amz-meta-b: 2
+        GET /c/copy ; 200 ; ; =one ; x-amz-meta-a: - | x-amz-meta-b: 2
+        PUT /b/k ; 400 ; x-amz-copy-source: /b/k ; <Code>InvalidRequest</Code>
+        PUT /b/k ; 200 ; x-amz-copy-source: /b/k | x-amz-metadata-directive: REPLACE | x-amz-meta-c: 3
+        GET /b/k ; 200 ; ; =one ; x-amz-meta-a: - | x-amz-meta-c: 3
+        PUT /c/new ; 412 ; x-amz-copy-source: /b/k | x-amz-copy-source-if-match: x-1
+        PUT /c/new ; 200 ; x-amz-copy-source: /b/k | x-amz-copy-source-if-match: @b/k
+        PUT /c/new ; 412 ; x-amz-copy-source: /b/k | If-None-Match: *
+        PUT /c/new ; 404 ; x-amz-copy-source: /b/none ; <Code>NoSuchKey</Code>
+        PUT /c/new ; 404 ; x-amz-copy-source: /none/k ; <Code>NoSuchBucket</Code>
+        PUT /none/new ; 404 ; x-amz-copy-source: /b/k ; <Code>NoSuchBucket</Code>
+        PUT /c/new ; 400 ; x-amz-copy-source: /b/k?versionId=x
+        GET /b/k?attributes ; 200 ; x-amz-object-attributes: ETag,ObjectSize ; <ObjectSize>3</ObjectSize>
+        ",
+    );
+}
+
+/// The text of the first element of this name.
+fn element(text: &str, name: &str) -> String {
+    let (_, rest) = text.split_once(&format!("<{name}>")).expect("an element");
+    rest.split('<').next().unwrap_or_default().to_owned()
+}
+
+/// The list of parts that completes an upload.
+fn list(parts: &[(u16, &str)]) -> String {
+    let part = |(number, etag): &(u16, &str)| {
+        format!("<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>")
+    };
+    let parts: String = parts.iter().map(part).collect();
+    format!("<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>")
+}
+
+#[test]
+fn parts_become_a_value() {
+    directory_only!("uploads in parts");
+    let dir = DataDir::temporary();
+    let launch = || Launch::new(&["--durability", "disk"]).listen("s3+http://127.0.0.1:0");
+    let mut server = launch().on(&dir).start();
+    server.talk("mkdir b\nPUT /b/source 0123456789 ; 200");
+    let lines = "Content-Type: text/css\r\nx-amz-meta-a: 1\r\nContent-Length: 0\r\n";
+    let begun = ask(&mut server.connect(), "POST", "/b/k?uploads", lines, b"");
+    let id = element(&begun.text(), "UploadId");
+    let put = |server: &TestServer, number: u16, body: &[u8]| {
+        let target = format!("/b/k?partNumber={number}&uploadId={id}");
+        let lines = format!("Content-Length: {}\r\n", body.len());
+        let got = ask(&mut server.connect(), "PUT", &target, &lines, body);
+        assert_eq!(got.status, 200, "{got:?}");
+        got.must("etag").to_owned()
+    };
+    let long = pattern(7, 300_000);
+    let old = put(&server, 3, b"old");
+    let last = put(&server, 3, b"last");
+    let first = put(&server, 1, &long);
+    server.kill();
+    server = launch().on(&dir).start();
+    let target = format!("/b/k?partNumber=2&uploadId={id}");
+    let lines = "x-amz-copy-source: /b/source\r\nx-amz-copy-source-range: bytes=2-4\r\nContent-Length: 0\r\n";
+    let copied = ask(&mut server.connect(), "PUT", &target, lines, b"");
+    let second = element(&copied.text(), "ETag").replace("&quot;", "\"");
+    let complete = |parts: &[(u16, &str)]| format!("POST /b/k?uploadId={id} {}", list(parts));
+    let [good, stale, unordered, missing] = [
+        complete(&[(1, &first), (2, &second), (3, &last)]),
+        complete(&[(1, &first), (2, &second), (3, &old)]),
+        complete(&[(2, &second), (1, &first)]),
+        complete(&[(1, &first), (4, &last)]),
+    ];
+    server.talk(&format!(
+        "
+        GET /b/k?uploadId={id} ; 200 ; ; <PartNumber>3</PartNumber> | <Size>300000</Size>
+        GET /b/k?uploadId={id}&max-parts=1 ; 200 ; ; <NextPartNumberMarker>1<
+        GET /b?uploads ; 200 ; ; <Key>k</Key> | {id}
+        GET /b?uploads&prefix=x ; 200 ; ; <IsTruncated>false</IsTruncated></ListMultipartUploadsResult>
+        PUT /b/k?partNumber=0&uploadId={id} x ; 400 ; ; InvalidArgument
+        PUT /b/k?partNumber=1&uploadId=x x ; 404 ; ; NoSuchUpload
+        PUT /b/other?partNumber=1&uploadId={id} x ; 404 ; ; NoSuchUpload
+        PUT /b/k?partNumber=1&uploadId={id} x ; 400 ; Content-MD5: 1B2M2Y8AsgTpgAmY7PhCfg== ; BadDigest
+        {stale} ; 400 ; ; <Code>InvalidPart</Code>
+        {unordered} ; 400 ; ; <Code>InvalidPartOrder</Code>
+        {missing} ; 400 ; ; <Code>InvalidPart</Code>
+        {good} ; 404 ; If-Match: x-1 ; NoSuchKey
+        GET /b/k ; 404
+        {good} ; 200 ; If-None-Match: * ; <CompleteMultipartUploadResult | <Key>k</Key>
+        {good} ; 404 ; ; <Code>NoSuchUpload</Code>
+        HEAD /b/k ; 200 ; ; ; content-type: text/css | x-amz-meta-a: 1
+        DELETE /b/k?uploadId={id} ; 404 ; ; NoSuchUpload
+        "
+    ));
+    let expected = [&long[..], b"234", b"last"].concat();
+    assert!(
+        server.get("b/k").body == expected,
+        "the parts in their order"
+    );
+    let begun = ask(
+        &mut server.connect(),
+        "POST",
+        "/b/k?uploads",
+        "Content-Length: 0\r\n",
+        b"",
+    );
+    let id = element(&begun.text(), "UploadId");
+    server.talk(&format!(
+        "
+        PUT /b/k?partNumber=1&uploadId={id} x ; 200
+        DELETE /b/k?uploadId={id} ; 204
+        GET /b?uploads ; 200 ; ; <IsTruncated>false</IsTruncated></ListMultipartUploadsResult>
+        "
+    ));
+    let left = fs::read_dir(server.dir.file(".data-server/parts")).expect("a folder");
+    assert_eq!(left.count(), 0, "files of parts that were given up");
+}
