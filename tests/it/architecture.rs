@@ -81,13 +81,14 @@ const FEATURES: &str = "
     archives: service::parse
     bazel: service::parse
     dav: service::parse
-    folders: dav::changes dav::relocate service::parse
+    s3_door: service::parse
+    folders: dav::changes dav::relocate s3_door::buckets s3_door::removal s3_door::stores service::parse
     forms: service::parse
     share: service::parse service::parse::explained
     uploads: service::parse service::respond
     watch: service service::execute service::operation service::parse net::http1
     admin: service service::parse server
-    listing: archives changes dav::find dav::properties service::execute service::parse ui ui::frame ui::perform
+    listing: archives changes dav::find dav::properties s3_door::listing service::execute service::parse ui ui::frame ui::perform
     ui: forms::perform service::parse";
 
 #[test]
