@@ -211,10 +211,6 @@ struct Part {
 
 #[async_trait(?Send)]
 impl Verb for Part {
-    fn body(&self) -> BodyUse {
-        BodyUse::Values
-    }
-
     fn needs(&self) -> Vec<Need<'_>> {
         self.named.needs()
     }
@@ -383,10 +379,6 @@ fn selected(upload: &Multipart, listed: &Listed) -> Result<Vec<ReceivedPart>, Re
 
 #[async_trait(?Send)]
 impl Verb for Complete {
-    fn body(&self) -> BodyUse {
-        BodyUse::Values
-    }
-
     fn needs(&self) -> Vec<Need<'_>> {
         self.named.needs()
     }

@@ -3,8 +3,8 @@
 //! A body in chunks ([`chunks`](crate::sigv4::chunks)) is unframed as it arrives, in bounded memory: what is left of it
 //! goes where any other body goes, and counts once its end has come, with its signatures, the trailers that were
 //! announced, and as many bytes. Any other body is left as it is. The signature of a request proves its client before
-//! the body is read; that of a chunk, which is wrong, breaks the body off.
-
+//! the body is read; one of a chunk that is wrong breaks the body off. The digests that chunks are signed by are computed
+//! as their bytes come, a short piece at a time, as encryption is; those of the value where any value's are.
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};

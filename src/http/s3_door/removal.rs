@@ -129,10 +129,6 @@ struct ListedObject {
 
 #[async_trait(?Send)]
 impl Verb for DeleteMany {
-    fn body(&self) -> BodyUse {
-        BodyUse::Values
-    }
-
     fn needs(&self) -> Vec<Need<'_>> {
         vec![Need::Any(Right::Delete, format!("{}/", self.bucket).into())]
     }

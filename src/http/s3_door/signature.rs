@@ -317,3 +317,79 @@ impl<'a> Claim<'a> {
         given.ok_or_else(|| MALFORMED.because("a signed request has one x-amz-content-sha256"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use hyper::Request;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::http::head::client::{Client, Peer};
+    use crate::http::service_config::ServiceConfig;
+    use crate::sigv4::SigningKey;
+
+    const TIME: &str = "20130524T000000Z";
+    const SCOPE: Scope<'_> = Scope {
+        day: "20130524",
+        region: "r",
+    };
+    const NAMES: &str = "host;x-amz-content-sha256;x-amz-date;x-amz-meta-a";
+
+    /// True where a request with this head is verified, whose field Authorization is of the claim `signed`.
+    fn is_verified([method, target, host, value, payload]: [&str; 5], signed: &str) -> bool {
+        let request = Request::builder()
+            .method(method)
+            .uri(target)
+            .header("host", host);
+        let request = request
+            .header("x-amz-meta-a", value)
+            .header("x-amz-date", TIME);
+        let request = request.header("x-amz-content-sha256", payload);
+        let request = request.header("authorization", signed).body(()).unwrap();
+        let (head, ()) = request.into_parts();
+        let (client, config) = (
+            Client::of(Peer::Process { uid: 1, pid: 1 }),
+            ServiceConfig::default(),
+        );
+        let asked = RequestHead::new(&head, None, client, &config);
+        let claim = Claim::of(&asked).unwrap().unwrap();
+        let key = SigningKey::new("secret", claim.scope);
+        claim
+            .is_of(&asked, |text, signature| key.verify(text, signature))
+            .unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn a_request_is_verified_as_it_was_signed_and_as_no_other(
+            name in "(/[a-z +~%!é]{1,5}){1,3}",
+            pairs in prop::collection::vec(("[b-d%&= +é]{1,3}", "[b-d%&= +/é]{0,3}"), 0..4),
+            value in "[a-c]{0,3}( [a-c]{1,3})?",
+            change in 0..5_usize,
+        ) {
+            let pairs: Vec<_> = pairs.iter().map(|(name, value)| (&**name, &**value)).collect();
+            let (path, query) = (path(&name), query(&pairs));
+            let request = CanonicalRequest { method: "PUT", path: &path, query: &query, payload: UNSIGNED };
+            let fields = ["h", UNSIGNED, TIME, &value].map(str::as_bytes);
+            let fields: Vec<_> = NAMES.split(';').zip(fields).collect();
+            let (names, text) = request.text(&fields, TIME, SCOPE);
+            let signature = SigningKey::new("secret", SCOPE).sign(&text);
+            let signed = format!("{ALGORITHM} Credential=id/{SCOPE},SignedHeaders={names}, Signature={signature}");
+            let target = format!("{path}?{query}");
+            let mut sent = ["PUT", &target, "h", &value, UNSIGNED];
+            prop_assert!(is_verified(sent, &signed));
+            // As other clients encode it.
+            let plain = target.replace("%2B", "%2b").replace("%7E", "~").replace('!', "%21");
+            prop_assert!(is_verified(["PUT", &plain, "h", &value, UNSIGNED], &signed));
+            let other = [
+                "POST".to_owned(),
+                if query.is_empty() { format!("{path}?a") } else { format!("{target}&a") },
+                "i".to_owned(),
+                format!("{value}x"),
+                "STREAMING-UNSIGNED-PAYLOAD-TRAILER".to_owned(),
+            ];
+            sent[change] = &other[change];
+            prop_assert!(!is_verified(sent, &signed));
+        }
+    }
+}

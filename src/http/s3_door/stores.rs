@@ -21,7 +21,7 @@ use crate::http::s3_door::listing::FOLDER_TAG;
 use crate::http::s3_door::payload::Payload;
 use crate::http::s3_door::target::{Target, conditions, needs_bucket, own_fields, stored_fields};
 use crate::http::values::put::{self, PutRequest};
-use crate::http::verb::{BodyUse, Parsed, Verb, parsed};
+use crate::http::verb::{Parsed, Verb, parsed};
 use crate::store::{Key, Preconditions};
 
 /// PUT of an object, or of a folder.
@@ -74,10 +74,6 @@ struct Put {
 
 #[async_trait(?Send)]
 impl Verb for Put {
-    fn body(&self) -> BodyUse {
-        BodyUse::Values
-    }
-
     fn needs(&self) -> Vec<Need<'_>> {
         self.asked.needs().collect()
     }
@@ -140,10 +136,6 @@ struct PutFolder {
 
 #[async_trait(?Send)]
 impl Verb for PutFolder {
-    fn body(&self) -> BodyUse {
-        BodyUse::Values
-    }
-
     fn needs(&self) -> Vec<Need<'_>> {
         vec![Need::below(Right::Create, self.folder.as_str())]
     }

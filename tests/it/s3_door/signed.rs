@@ -57,7 +57,7 @@ fn request<'a>(method: &'a str, path: &'a str, lines: &'a str, payload: &'a str)
 #[track_caller]
 fn send(server: &TestServer, of: &Unsigned<'_>, more: &str, body: &[u8]) -> (u16, String) {
     let target = [of.path, of.query].join(if of.query.is_empty() { "" } else { "?" });
-    let lines = format!("{}{more}", of.lines);
+    let lines = format!("Content-Length: {}\r\n{}{more}", body.len(), of.lines);
     let answer = server.request(of.method, &target, &lines, body);
     let text = String::from_utf8_lossy(&answer.body).into_owned();
     let code = text
@@ -330,6 +330,8 @@ fn a_signed_url_is_good_for_its_request_and_its_time() {
     );
     holds(&server, b"value");
     server.stop();
+    let signature = link.rsplit('=').next().expect("a signature");
+    assert!(!server.log().iter().any(|line| line.contains(signature)));
     let audit = server.audited("subject by result status");
     assert!(
         audit.contains(&"ann s3-url changed 200".to_owned()),
@@ -433,9 +435,9 @@ fn a_value_in_chunks_is_stored_whole_or_not_at_all() {
                 "{payload} {len}: {status} {code}"
             );
             if len > 0 {
-                let middle = body.len() / 2;
+                let first = body.iter().position(|&byte| byte == b'\n').expect("a line") + 1;
                 other = body.clone();
-                other[middle] ^= 1;
+                other[first] ^= 1;
                 let (status, code) = send(&server, &of, &head, &other);
                 let is_signed = payload.contains("HMAC");
                 let expected = if is_signed {
@@ -542,4 +544,43 @@ fn a_new_key_is_one_that_the_server_takes() {
     revise(&server, &text);
     let get = request("GET", "/b/open", "", UNSIGNED);
     assert_eq!(signed(&server, &Keys::new(id, secret), &get, b""), "200");
+}
+
+#[test]
+fn a_body_of_any_framing_is_held_to_the_limit() {
+    directory_only!("buckets");
+    let server = start(&["--max-body", "9"]);
+    let (long, fits) = (lines_of(CHUNKED[0], 10), lines_of(CHUNKED[0], 9));
+    for (value, expected) in [(&[b'a'; 9][..], "200"), (&[b'a'; 10], "413 EntityTooLarge")] {
+        let lines = if value.len() == 9 { &fits } else { &long };
+        let of = request("PUT", "/b/key", lines, CHUNKED[0]);
+        let body = chunked(&of, &ann().sign(&of), value);
+        assert_eq!(signed(&server, &ann(), &of, &body), expected);
+        let of = request("PUT", "/b/key", "", UNSIGNED);
+        assert_eq!(signed(&server, &ann(), &of, value), expected);
+        // Its length is not announced.
+        let coded = [
+            format!("{:x}\r\n", value.len()).as_bytes(),
+            value,
+            b"\r\n0\r\n\r\n",
+        ]
+        .concat();
+        let lines = format!("Transfer-Encoding: chunked\r\n{}", ann().sign(&of));
+        if !is_http2() {
+            let got = server.request("PUT", "/b/key", &lines, &coded);
+            assert_eq!(got.status.to_string(), expected[..3]);
+        }
+    }
+    holds(&server, &[b'a'; 9]);
+}
+
+#[test]
+fn who_signs_wrongly_too_often_has_to_wait() {
+    directory_only!("buckets");
+    let server = start(&[]);
+    let get = request("GET", "/b/open", "", UNSIGNED);
+    let wrong = Keys::new("ANN", "another secret of that length");
+    let mut tries = (0..100).map(|_| signed(&server, &wrong, &get, b""));
+    assert!(tries.any(|answer| answer == "503 SlowDown"));
+    assert_eq!(signed(&server, &ann(), &get, b""), "200");
 }
