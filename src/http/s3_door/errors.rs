@@ -2,17 +2,19 @@
 
 use std::fmt::Display;
 
-use hyper::header::HeaderValue;
+use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
 use crate::http::body::response::Body;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::Kind;
 use crate::http::response::unstored;
-use crate::http::s3_door::REQUEST_ID;
 use crate::http::s3_door::xml::{Document, MEDIA_TYPE};
 
 type S = StatusCode;
+
+/// The id of the request, which is that of the access log.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 
 const NOT_IMPLEMENTED: &Kind = &Kind::new(S::NOT_IMPLEMENTED, "not-implemented");
 
@@ -39,7 +41,6 @@ refusals! {
     NO_SUCH_UPLOAD = NOT_FOUND "no-such-upload" "there is no such upload: it was completed, aborted, or has expired";
     INVALID_PART = BAD_REQUEST "invalid-part" "a part is missing, or has another ETag";
     INVALID_ORDER = BAD_REQUEST "invalid-part-order" "the parts are not listed in the order of their numbers";
-    BAD_XML = BAD_REQUEST "bad-xml" "the body is no document that this operation takes";
     BAD_ARGUMENT = BAD_REQUEST "bad-argument" "a parameter or a field has no value that it can have";
     ITSELF = BAD_REQUEST "copy-to-itself" "an object is copied to itself only with x-amz-metadata-directive: REPLACE";
     BAD_RANGE = RANGE_NOT_SATISFIABLE "range-not-satisfiable" "the range does not lie within the object";

@@ -20,7 +20,7 @@ mod xml;
 
 use async_trait::async_trait;
 use hyper::Method;
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::HeaderValue;
 
 use crate::http::auth::credentials::Principal;
 use crate::http::auth::need::Need;
@@ -30,14 +30,11 @@ use crate::http::refusal::Refusal;
 use crate::http::request::RequestContext;
 use crate::http::request::head::RequestHead;
 use crate::http::response::{Outcome, Reply};
-use crate::http::s3_door::errors::{METHOD_NOT_ALLOWED, not_implemented};
+use crate::http::s3_door::errors::{METHOD_NOT_ALLOWED, REQUEST_ID, not_implemented};
 use crate::http::s3_door::target::Target;
 use crate::http::verb::{BodyUse, OptionsRequest, Parsed, Verb, parsed};
 
 pub use errors::render;
-
-/// The id of the request, which is that of the access log.
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 
 /// What a row of the table is about.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -29,7 +29,7 @@ use crate::http::response::{Outcome, empty, with};
 use crate::http::s3_door::buckets::document;
 use crate::http::s3_door::copy::source;
 use crate::http::s3_door::errors::{
-    BAD_ARGUMENT, BAD_RANGE, BAD_XML, INVALID_ORDER, INVALID_PART, NO_BUCKET, NO_SUCH_UPLOAD,
+    BAD_ARGUMENT, BAD_RANGE, INVALID_ORDER, INVALID_PART, NO_BUCKET, NO_SUCH_UPLOAD,
 };
 use crate::http::s3_door::listing::{MOST, encodes, number, shown};
 use crate::http::s3_door::payload::Payload;
@@ -38,7 +38,7 @@ use crate::http::s3_door::target::{
     Target, bucket_of, conditions, is_own_field, name_of, needs_bucket, not_found, own_fields,
     stored_fields,
 };
-use crate::http::s3_door::xml::{self, Document};
+use crate::http::s3_door::xml::{self, BAD_XML, Document};
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::put::{PutRequest, compare, count_upload, receive};
 use crate::http::verb::{BodyUse, Parsed, Verb, parsed};

@@ -183,7 +183,7 @@ impl Verb for Get {
         };
         let own = fields_of(&value.value.found);
         let reply = Reply::from(GetOutcome::Value(value));
-        let is_modified = reply.response.status() != StatusCode::NOT_MODIFIED;
+        let is_modified = !reply.response.status().is_redirection();
         Ok(reply.with(|headers| {
             if is_modified {
                 headers.extend(own);

@@ -17,11 +17,11 @@ use crate::http::request::RequestContext;
 use crate::http::request::head::RequestHead;
 use crate::http::response::{Outcome, empty};
 use crate::http::s3_door::buckets::document;
-use crate::http::s3_door::errors::{BAD_XML, NO_SUCH_VERSION, said};
+use crate::http::s3_door::errors::{NO_SUCH_VERSION, said};
 use crate::http::s3_door::listing::MOST;
 use crate::http::s3_door::payload::Payload;
 use crate::http::s3_door::target::{Target, conditions, needs_bucket};
-use crate::http::s3_door::xml::{self, Document};
+use crate::http::s3_door::xml::{self, BAD_XML, Document};
 use crate::http::verb::{BodyUse, Parsed, Verb, parsed};
 use crate::store::{Error, Key, Preconditions};
 

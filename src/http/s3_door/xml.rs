@@ -4,13 +4,19 @@ use std::fmt::Write as _;
 use std::time::SystemTime;
 
 use humantime::format_rfc3339_millis;
+use hyper::StatusCode;
 use serde::de::DeserializeOwned;
 
 use crate::http::body::request::Received;
 use crate::http::refusal::Refusal;
+use crate::http::refusal::kind::Kind;
 use crate::http::request::RequestContext;
-use crate::http::s3_door::errors::BAD_XML;
 use crate::http::s3_door::payload::Payload;
+
+pub const BAD_XML: Refusal = Refusal::new(
+    &Kind::new(StatusCode::BAD_REQUEST, "bad-xml"),
+    "the body is no document that this operation takes",
+);
 
 pub const MEDIA_TYPE: &str = "application/xml";
 
