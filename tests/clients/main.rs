@@ -16,6 +16,7 @@ mod dvc;
 mod maven;
 mod plain;
 mod restarts;
+mod s3_door;
 mod stores;
 mod tus;
 mod webdav;
@@ -56,6 +57,7 @@ pip ; pip, curl, test -e $CLIENTS/venv/done
 rclone ; rclone, curl
 requests ; python3 -c 'import requests'
 Tokens and passwords ; curl, wget, ccache, gcc, rclone, git
+S3 ; aws --version, rclone, python3 -c 'import boto3'
 sccache ; sccache, gcc
 Turborepo ; npm, test -e $CLIENTS/caches/node_modules/.bin/turbo
 tus-js-client ; node, curl, test -e $CLIENTS/npm/node_modules/tus-js-client

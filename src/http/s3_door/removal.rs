@@ -58,8 +58,9 @@ impl Removal {
         }
     }
 
-    /// Removes it; what is not there is gone already.
+    /// Removes it; what is not there is gone already, unless a version of it is expected.
     async fn perform(self, request: &RequestContext) -> Result<(), Refusal> {
+        let expects = matches!(&self, Self::Object(asked) if asked.preconditions.is_some());
         let is_gone = |why: &Refusal| {
             *why == NO_SUCH_KEY || matches!(why.cause(), Some(Error::Occupied(_) | Error::NoFolder))
         };
@@ -67,7 +68,10 @@ impl Removal {
             Self::Object(asked) => remove(request, asked).await,
             Self::Folder(folder) => release_folder(request, folder).await,
         };
-        removed.or_else(|why| if is_gone(&why) { Ok(()) } else { Err(why) })
+        removed.or_else(|why| {
+            let is_gone = !expects && is_gone(&why);
+            is_gone.then_some(()).ok_or(why)
+        })
     }
 }
 

@@ -89,6 +89,7 @@ fn objects_are_values() {
         DELETE /b/a/k ; 204
         DELETE /b/a/k ; 204
         DELETE /none/k ; 204
+        DELETE /b/a/k ; 404 ; If-Match: x-1
         DELETE /b/new ; 204 ; If-Match: @b/new
         holds b
         ",
