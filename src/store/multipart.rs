@@ -41,6 +41,9 @@ pub struct Multipart {
     pub key: Key<'static>,
     /// When it was begun.
     pub begun: SystemTime,
+    /// Held by the one that gives files their names, or takes them away, for as long as that takes.
+    naming: Mutex<()>,
+    /// Never held over a call of the system: reactors look at it.
     state: Mutex<State>,
 }
 
@@ -93,6 +96,7 @@ impl Multipart {
             id,
             key,
             begun,
+            naming: Mutex::default(),
             state: Mutex::new(state),
         })
     }
@@ -124,28 +128,38 @@ impl Multipart {
         number: u16,
         mut value: NewValue,
     ) -> Result<Option<Meta>, Error> {
-        let mut state = self.state.lock();
-        state.touched = Touched::now();
-        let Some(parts) = &mut state.parts else {
-            return Ok(None);
-        };
         let (dir, file) = (&writer.temp_dir.parts, value.file_mut()?);
-        let meta = Meta::of(
-            &rustix::fs::fstat(&*file.file).map_err(Error::errno_while("look at a part"))?,
-        );
+        let stat = retry_on_intr(|| rustix::fs::fstat(&*file.file));
+        let meta = Meta::of(&stat.map_err(Error::errno_while("look at a part"))?);
+        let naming = self.naming.lock();
+        if self.state.lock().parts.is_none() {
+            return Ok(None);
+        }
         let named = file.replace(dir, &self.name(number), false);
         named.map_err(Error::errno_while("keep a part"))?;
-        if writer.durability == Durability::Disk {
-            let synced = writer.sync(dir);
-            synced.map_err(Error::unsynced("sync a part"))?;
-        }
         let part = Part {
             meta,
             _reservation: value.reservation.take(),
             _staging: value.staging.take(),
         };
-        parts.insert(number, part);
+        self.change(|parts| parts.insert(number, part));
+        drop(naming);
+        if writer.durability == Durability::Disk
+            && let Err(errno) = writer.sync(dir)
+        {
+            // Its name may not be on the disk, and the next sync would prove nothing.
+            self.change(|parts| parts.remove(&number));
+            return Err(Error::unsynced("sync a part")(errno));
+        }
         Ok(Some(meta))
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut BTreeMap<u16, Part>) -> Option<T>) {
+        let mut state = self.state.lock();
+        state.touched = Touched::now();
+        let replaced = state.parts.as_mut().map(change);
+        drop(state);
+        drop(replaced);
     }
 
     /// The file of `part`; `None` where another has its place.
@@ -287,9 +301,9 @@ impl Multiparts {
 
     /// Removes an upload, and its files.
     pub fn remove(&self, dir: &OwnedFd, upload: &Multipart) {
+        let _naming = upload.naming.lock();
         let mut state = upload.state.lock();
-        state.place = None;
-        let parts = state.parts.take();
+        let (_place, parts) = (state.place.take(), state.parts.take());
         drop(state);
         self.entries.lock().remove(&upload.id);
         // The record first: parts without one are nothing.

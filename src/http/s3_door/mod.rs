@@ -157,6 +157,10 @@ const OTHERS: [&str; 18] = [
 
 /// PUT of an object, or of a part of one, with a body or from another object.
 fn put(asked: &RequestHead<'_>, target: Target) -> Parsed {
+    // A part of no upload, or a version, would be stored as if it were all.
+    if asked.query.has("partNumber") || asked.query.has("versionId") {
+        return Err(errors::BAD_ARGUMENT);
+    }
     match (copy::source(&asked.head.headers)?, target) {
         (None, target) => stores::put(asked, target),
         (Some(source), Target::Object(to)) => copy::copy(asked, source, to),

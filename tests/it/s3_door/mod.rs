@@ -3,6 +3,7 @@
 mod signed;
 
 use crate::support::prelude::*;
+use crate::support::s3::{Bucket, Keys};
 
 /// A server with this door alone.
 fn start(args: &[&str]) -> TestServer {
@@ -71,6 +72,7 @@ fn objects_are_values() {
         PUT /b/none two ; 404 ; If-Match: x-1 ; <Code>NoSuchKey</Code>
         PUT /b/a/k two ; 200 ; If-Match: @b/a/k
         GET /b/a/k ; 200 ; ; =two ; x-amz-meta-who: -
+        PUT /b/a/k?partNumber=1 x ; 400 ; ; <Code>InvalidArgument</Code>
         PUT /b/new one ; 200 ; If-None-Match: *
         PUT /b/a/k x ; 400 ; Content-MD5: 1B2M2Y8AsgTpgAmY7PhCfg== ; <Code>BadDigest</Code>
         PUT /b/a/k x ; 400 ; Content-MD5: x ; <Code>InvalidDigest</Code>
@@ -378,4 +380,43 @@ fn parts_become_a_value() {
     ));
     let left = fs::read_dir(server.dir.file(".data-server/parts")).expect("a folder");
     assert_eq!(left.count(), 0, "files of parts that were given up");
+}
+
+/// A server whose store is this door, and the long check of a store.
+#[test]
+fn another_server_keeps_its_values_in_it() {
+    directory_only!("buckets");
+    let server = start(&[]);
+    server.talk("mkdir store");
+    let bucket = Bucket {
+        endpoints: vec![server.addr],
+        name: "store".to_owned(),
+        prefix: "p/".to_owned(),
+        region: "us-east-1".to_owned(),
+        keys: Keys {
+            id: "any".to_owned(),
+            secret: "any".to_owned(),
+            token: None,
+        },
+    };
+    let options = bucket.options();
+    let options = options.iter().map(|word| word.to_str().expect("text"));
+    let words: Vec<_> = ["check-store"].into_iter().chain(options).collect();
+    let mut check = Launch::new(&words).bare().env("DATA_SERVER_TRIAL", "20");
+    for (name, value) in bucket.variables() {
+        check = check.env(name, value);
+    }
+    let ended = check.ends_within(Duration::from_secs(240)).run();
+    assert!(
+        ended.code == Some(0) && !ended.stdout.contains("NO:"),
+        "{}\n{}",
+        ended.stdout,
+        ended.stderr
+    );
+    let front = Launch::new(&[]).on_bucket(&bucket).start();
+    let long = pattern(3, 6_000_000);
+    assert_eq!(front.put("a/k", &long).status, 200);
+    assert!(server.dir.get("store/p/a/k") == long && front.get("a/k").body == long);
+    assert_eq!(front.delete("a/k").status, 200);
+    server.talk("GET /store/p/a/k ; 404");
 }
