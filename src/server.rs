@@ -98,7 +98,7 @@ impl Server {
             }
         }
         let streams = usize::try_from(config.descriptors.files() / 2).unwrap_or(usize::MAX);
-        let has_locks = at.iter().any(|at| at.door == Door::Dav);
+        let has_locks = at.iter().any(|at| at.door != Door::Plain);
         Ok(Self {
             locks: has_locks.then(Arc::default),
             config,

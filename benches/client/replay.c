@@ -1,17 +1,19 @@
 /*
  * replay: the client of benches/cache. It asks for the values of a trace as a build tool does: GET, and on 404 PUT.
  *
- *   replay --port P --trace FILE --prefix PREFIX [--fills] [--connections N]
+ *   replay --port P --trace FILE --prefix PREFIX [--fills] [--connections N] [--rate R]
  *
  * FILE is pairs of 32 bits: the number of a key and the length of its value. A target is PREFIX and 64 hexadecimal digits
  * made from the number. With --fills the server gets what it lacks by itself: the length stands before the digits, there is
  * no PUT, and a hit is an answer with `X-Cache: HIT`.
  *
  * The connections take the requests in the order of the trace, and each waits for its own answers: so the order at the server
- * is that of the trace, but for the requests that are under way at once. A value begins with the number of its key. Each
- * answer is checked: its status, its length and, without --fills, that number.
+ * is that of the trace, but for the requests that are under way at once. With --rate a request waits for its moment, R of them
+ * a second. A value begins with the number of its key. Each answer is checked: its status, its length and, without --fills, that
+ * number.
  *
- * Standard output: one line of JSON. A refused PUT is no error: it is counted by its status.
+ * Standard output: one line of JSON, with the time from the first byte of a PUT to its answer: the median, of 100 the longest
+ * but one, and the longest. A refused PUT is no error: it is counted by its status.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -43,10 +45,13 @@ static struct {
     uint16_t port;
     const char *prefix;
     bool fills;
+    double rate; /* requests a second; 0 for as many as there can be */
 } options;
 
 static const struct request *trace;
 static uint64_t requests;
+static struct timespec from;
+static float *put_seconds; /* of the PUTs that were answered, in any order */
 static atomic_uint_fast64_t next, hits, misses, stored, refused, wrong, errors, body_bytes, last_wrong, last_refusal;
 
 /* A pseudo-random number for each number (splitmix64). */
@@ -56,6 +61,13 @@ static uint64_t mix(uint64_t x)
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
     x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
     return x ^ (x >> 31);
+}
+
+static double seconds_since(struct timespec then)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - then.tv_sec) + (double)(now.tv_nsec - then.tv_nsec) / 1e9;
 }
 
 static int connect_to_server(void)
@@ -161,10 +173,12 @@ static bool ask(int s, const struct request *wanted, char *body)
         return true;
     }
     memcpy(body, &wanted->key, sizeof wanted->key);
+    struct timespec begin;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
     head_len = snprintf(head, sizeof head, "PUT %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nContent-Length: %u\r\n\r\n", target, options.port, wanted->size);
     if (!send_all(s, head, (size_t)head_len, MSG_MORE) || !send_all(s, body, wanted->size, 0) || !receive(s, &answer))
         return false;
-    atomic_fetch_add(&stored, 1);
+    put_seconds[atomic_fetch_add(&stored, 1)] = (float)seconds_since(begin);
     if (answer.status / 100 != 2) {
         atomic_fetch_add(&refused, 1);
         atomic_store(&last_refusal, (uint64_t)answer.status);
@@ -172,11 +186,19 @@ static bool ask(int s, const struct request *wanted, char *body)
     return true;
 }
 
+static void await_moment(uint64_t at)
+{
+    double wait = options.rate > 0 ? (double)at / options.rate - seconds_since(from) : 0;
+    if (wait > 0)
+        usleep((useconds_t)(1e6 * wait));
+}
+
 static void *run(void *unused)
 {
     char *body = calloc(1, BODY_MAX);
     int s = connect_to_server();
     for (uint64_t at; (at = atomic_fetch_add(&next, 1)) < requests && atomic_load(&errors) <= ERRORS_MAX;) {
+        await_moment(at);
         if (ask(s, &trace[at], body))
             continue;
         atomic_fetch_add(&errors, 1);
@@ -208,10 +230,22 @@ static void map_trace(const char *path)
     close(file);
 }
 
+static int by_length(const void *a, const void *b)
+{
+    float left = *(const float *)a, right = *(const float *)b;
+    return (left > right) - (left < right);
+}
+
+/* The time of the PUT that this share of them do not exceed, in milliseconds, once they are in order. */
+static double put_ms(uint64_t puts, double share)
+{
+    return puts ? 1e3 * (double)put_seconds[(uint64_t)((double)(puts - 1) * share)] : 0;
+}
+
 int main(int argc, char **argv)
 {
-    static const struct option known[] = {{"port", 1, 0, 'p'},  {"trace", 1, 0, 't'},       {"prefix", 1, 0, 'x'},
-                                          {"fills", 0, 0, 'f'}, {"connections", 1, 0, 'c'}, {0, 0, 0, 0}};
+    static const struct option known[] = {{"port", 1, 0, 'p'},        {"trace", 1, 0, 't'}, {"prefix", 1, 0, 'x'}, {"fills", 0, 0, 'f'},
+                                          {"connections", 1, 0, 'c'}, {"rate", 1, 0, 'r'},  {0, 0, 0, 0}};
     const char *path = NULL;
     int connections = 1;
     options.prefix = "/";
@@ -222,15 +256,16 @@ int main(int argc, char **argv)
         case 'x': options.prefix = optarg; break;
         case 'f': options.fills = true; break;
         case 'c': connections = atoi(optarg); break;
+        case 'r': options.rate = atof(optarg); break;
         default: return 2;
         }
     }
     if (!path || !options.port || connections < 1 || connections > CONNECTIONS_MAX || strlen(options.prefix) > 256) {
-        fprintf(stderr, "usage: replay --port P --trace FILE --prefix PREFIX [--fills] [--connections N]\n");
+        fprintf(stderr, "usage: replay --port P --trace FILE --prefix PREFIX [--fills] [--connections N] [--rate R]\n");
         return 2;
     }
     map_trace(path);
-    struct timespec from, to;
+    put_seconds = calloc(requests, sizeof *put_seconds);
     pthread_t threads[CONNECTIONS_MAX];
     clock_gettime(CLOCK_MONOTONIC, &from);
     for (int i = 0; i < connections; i++)
@@ -240,13 +275,15 @@ int main(int argc, char **argv)
         }
     for (int i = 0; i < connections; i++)
         pthread_join(threads[i], NULL);
-    clock_gettime(CLOCK_MONOTONIC, &to);
-    double seconds = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9;
+    double seconds = seconds_since(from);
+    uint64_t puts = atomic_load(&stored);
+    qsort(put_seconds, puts, sizeof *put_seconds, by_length);
     printf("{\"requests\": %llu, \"seconds\": %.6f, \"hits\": %llu, \"misses\": %llu, \"puts\": %llu, \"refused\": %llu, "
-           "\"last_refusal\": %llu, \"wrong\": %llu, \"last_wrong\": %llu, \"errors\": %llu, \"body_bytes\": %llu}\n",
-           (unsigned long long)requests, seconds, (unsigned long long)hits, (unsigned long long)misses, (unsigned long long)stored,
+           "\"last_refusal\": %llu, \"wrong\": %llu, \"last_wrong\": %llu, \"errors\": %llu, \"body_bytes\": %llu, "
+           "\"put_p50_ms\": %.4f, \"put_p99_ms\": %.4f, \"put_max_ms\": %.4f}\n",
+           (unsigned long long)requests, seconds, (unsigned long long)hits, (unsigned long long)misses, (unsigned long long)puts,
            (unsigned long long)refused, (unsigned long long)last_refusal, (unsigned long long)wrong,
            (unsigned long long)last_wrong, (unsigned long long)errors,
-           (unsigned long long)body_bytes);
+           (unsigned long long)body_bytes, put_ms(puts, 0.5), put_ms(puts, 0.99), put_ms(puts, 1));
     return 0;
 }

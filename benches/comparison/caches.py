@@ -47,6 +47,15 @@ def make_trace(requests, seed):
     return trace
 
 
+def new_keys(first, count, seed=48):
+    """Pairs of keys that are asked for once, from `first` on, and their lengths, spread as those of a trace."""
+    rng = random.Random(seed + first)
+    trace = array.array("I")
+    for key in range(first, first + count):
+        trace.extend((key, int(1024 * 128 ** rng.random())))
+    return trace
+
+
 def least_recently_used(trace, bound):
     """The hits of an exact LRU of `bound` bytes, each value taking whole blocks."""
     held, total, hits = collections.OrderedDict(), 0, 0
@@ -200,17 +209,17 @@ def stopped_sizes(server):
             os.kill(pid, signal.SIGCONT)
 
 
-def replay(server, client, trace, prefix, connections, fills=False):
-    """Replay the trace file against a server, looking at its directory meanwhile; what came of it."""
+def replay(server, client, trace, prefix, connections, fills=False, rate=0, is_timed=False):
+    """Replay the trace file against a server, looking at its directory meanwhile unless its times count; what came of it."""
     command = [
         "taskset", "--cpu-list", str(machine.cpus()[1]), str(client), "--port", str(server.port), "--trace", str(trace),
-        "--prefix", prefix, "--connections", str(connections), *(["--fills"] if fills else []),
+        "--prefix", prefix, "--connections", str(connections), "--rate", str(rate), *(["--fills"] if fills else []),
     ]  # fmt: skip
     before, largest, values, paused, samples, wait = server.cpu_seconds(), 0, 0, 0.0, 0, SAMPLE_SECONDS
     with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
         while True:
             try:
-                running.wait(wait)
+                running.wait(None if is_timed else wait)
                 break
             except subprocess.TimeoutExpired:
                 since = time.monotonic()

@@ -161,6 +161,8 @@ pub enum Evidence {
         /// The digest.
         secret: TokenDigest,
     },
+    /// The word of a trusted proxy, for the subject of this name.
+    Proxy(Box<str>),
 }
 
 impl Evidence {

@@ -179,6 +179,7 @@ impl Policy {
                 let own = own.filter(|(key, _)| key.digest == *secret);
                 own.map(|(_, subject)| subject)
             }
+            Evidence::Proxy(name) => self.subjects.get(name),
             Evidence::Password { name, hash } => {
                 let is_hash = self.passwords.get(name) == Some(hash);
                 self.subjects.get(name).filter(|_| is_hash)

@@ -153,6 +153,7 @@ impl Config {
                 return Err(ConfigError(format!("--share and {option}: {why}")));
             }
         }
+        service.follows_symlinks = storage.follow_symlinks;
         service.read_only |= share == Some(Sharing::Read);
         if is_to_serve {
             let is_guarded = access.is_some() || share.is_some();

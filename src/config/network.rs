@@ -244,13 +244,7 @@ struct Typed<'a> {
 impl<'a> Typed<'a> {
     fn new(given: &'a str) -> Self {
         let proxied = given.strip_prefix("proxy+");
-        let rest = proxied.unwrap_or(given);
-        let doors = [("dav+", Door::Dav), ("s3+", Door::S3)];
-        let named = |(word, door)| Some((door, rest.strip_prefix(word)?));
-        let (door, rest) = doors
-            .into_iter()
-            .find_map(named)
-            .unwrap_or((Door::Plain, rest));
+        let (door, rest) = Door::of(proxied.unwrap_or(given));
         let secure = (rest.strip_prefix("https+")).or_else(|| authority(rest, "https://"));
         let place = secure.unwrap_or(rest);
         let address = authority(place, "http://").filter(|address| !is_local(address));

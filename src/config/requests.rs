@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytesize::ByteSize;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args};
+use hyper::header::HeaderName;
 use serde::Deserialize;
 use tracing::level_filters::LevelFilter;
 
@@ -79,8 +80,8 @@ pub struct ProtocolArgs {
 
     /// What the values below a prefix are, as a table of TOML, in the file `[[content]]`: prefix, and name = "sha256":
     /// the last segment of such a key is the SHA-256 of its value, else PUT is answered 400; or kind = "bazel-ac":
-    /// entries of Bazel's action cache, which are answered while all their outputs below cas/ beside ac/ are there;
-    /// repeat for more [default: none]
+    /// entries of Bazel's action cache, which are answered while all their outputs below cas/ beside ac/ are there; or
+    /// kind = "restic": a folder of restic's repositories, by its REST protocol; repeat for more [default: none]
     #[arg(long, value_name = "TABLE", value_parser = content)]
     content: Vec<Content>,
 
@@ -117,6 +118,12 @@ pub struct ProtocolArgs {
     #[arg(long, value_name = "NET", value_delimiter = ',')]
     trusted_proxy: Vec<String>,
 
+    /// Header by which the proxies of --trusted-proxy name the subject of --access whom they have signed on, such as
+    /// Remote-User; from others it means nothing. The proxy must remove what its clients send by this name, and their
+    /// Authorization [default: none]
+    #[arg(long, value_name = "NAME", requires_all = ["access", "trusted_proxy"])]
+    proxy_user_header: Option<String>,
+
     /// Send the duration of a request in a Server-Timing header
     #[arg(long)]
     server_timing: bool,
@@ -139,50 +146,36 @@ enum NameOfValue {
 }
 
 /// Such a value.
-#[derive(Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 enum KindOfValue {
     #[serde(rename = "bazel-ac")]
     BazelAc,
+    #[serde(rename = "restic")]
+    Restic,
 }
 
-/// A prefix, and what its values are.
+/// A prefix, and what its values are: those of no kind are named by their SHA-256.
 #[derive(Clone, Debug)]
-enum Content {
-    Sha256(String),
-    ActionResults(String),
-}
-
-impl Content {
-    fn sha256(&self) -> Option<&str> {
-        match self {
-            Self::Sha256(prefix) => Some(prefix),
-            Self::ActionResults(_) => None,
-        }
-    }
-
-    fn action_results(&self) -> Option<&str> {
-        match self {
-            Self::Sha256(_) => None,
-            Self::ActionResults(prefix) => Some(prefix),
-        }
-    }
+struct Content {
+    prefix: String,
+    kind: Option<KindOfValue>,
 }
 
 /// The table that `text` is.
 fn content(text: &str) -> Result<Content, String> {
     let ContentTable { prefix, name, kind } = table(text)?;
     check_prefix(&prefix)?;
-    match (name, kind) {
-        (Some(NameOfValue::Sha256), None) => Ok(Content::Sha256(prefix)),
-        (None, Some(KindOfValue::BazelAc)) if prefix == "ac/" || prefix.ends_with("/ac/") => {
-            Ok(Content::ActionResults(prefix))
-        }
-        (None, Some(KindOfValue::BazelAc)) => Err(
+    let why = match (name, kind) {
+        (None, Some(KindOfValue::BazelAc)) if !(prefix == "ac/" || prefix.ends_with("/ac/")) => {
             "prefix: that of an action cache ends with ac/, and its outputs are in cas/ beside it"
-                .to_owned(),
-        ),
-        _ => Err("give name = \"sha256\" or kind = \"bazel-ac\", one of them".to_owned()),
-    }
+        }
+        (None, Some(KindOfValue::Restic)) if !(prefix.is_empty() || prefix.ends_with('/')) => {
+            "prefix: repositories lie in a folder, whose name ends with '/'"
+        }
+        (Some(NameOfValue::Sha256), None) | (None, Some(_)) => return Ok(Content { prefix, kind }),
+        _ => "give name = \"sha256\", kind = \"bazel-ac\" or kind = \"restic\", one of them",
+    };
+    Err(why.to_owned())
 }
 
 /// A table of `--site`.
@@ -258,6 +251,12 @@ impl ProtocolArgs {
         let mut trusted_proxies = TrustedProxies::default();
         let add = |network: &str| trusted_proxies.add(network).map_err(|_| NO_NETWORK);
         each("--trusted-proxy", &self.trusted_proxy, add)?;
+        let mut proxy_user_header = None;
+        each(
+            "--proxy-user-header",
+            self.proxy_user_header.as_slice(),
+            |name| HeaderName::try_from(name).map(|name| proxy_user_header = Some(name)),
+        )?;
         let mut kept_fields = KeptFields::default();
         each("--keep-field", &self.keep_field, |it| kept_fields.add(it))?;
         let given = &self.cache_control;
@@ -265,8 +264,17 @@ impl ProtocolArgs {
             .map_err(|why| ConfigError::value("--cache-control", format_args!("{given:?}"), why))?;
         // The C server had no folders.
         let sites = if self.compat { Vec::new() } else { self.site };
-        let action_results = self.content.iter().filter_map(Content::action_results);
-        let action_results = Prefixes::new(action_results.filter(|_| !self.compat));
+        let of_kind = |kind| {
+            let content = self.content.iter().filter(move |it| it.kind == kind);
+            content.map(|it| it.prefix.as_str())
+        };
+        // The C server had neither, and where nothing is stored there is no repository.
+        let (has_rows, stores) = (!self.compat, !self.compat && !self.discard);
+        let action_results = of_kind(Some(KindOfValue::BazelAc)).filter(|_| has_rows);
+        let action_results = Prefixes::new(action_results);
+        let repositories = of_kind(Some(KindOfValue::Restic)).filter(|_| stores);
+        let repositories = Prefixes::new(repositories);
+        let named_by_sha256 = Prefixes::new(of_kind(None));
         let sites = Sites::new(sites);
         let sites = sites.map_err(|prefix| {
             ConfigError::value(
@@ -285,6 +293,7 @@ impl ProtocolArgs {
             compat: self.compat,
             discard: self.discard,
             read_only: self.read_only,
+            follows_symlinks: false,
             authorizes: false,
             store_resumes: true,
             interim: self.interim,
@@ -294,9 +303,13 @@ impl ProtocolArgs {
                 expiry,
             },
             kept_fields,
-            named_by_sha256: Prefixes::new(self.content.iter().filter_map(Content::sha256)),
-            reads_by_rows: !sites.is_empty() || !action_results.is_empty(),
+            names_values: !named_by_sha256.is_empty() || !repositories.is_empty(),
+            named_by_sha256,
+            reads_by_rows: !(sites.is_empty()
+                && action_results.is_empty()
+                && repositories.is_empty()),
             action_results,
+            repositories,
             sites,
             title: self.title,
             compress: self.compress,
@@ -308,6 +321,7 @@ impl ProtocolArgs {
                 .map(|name| name.to_ascii_lowercase())
                 .collect(),
             trusted_proxies,
+            proxy_user_header,
             logs,
             server_timing: self.server_timing,
         })

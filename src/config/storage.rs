@@ -49,6 +49,11 @@ pub struct Storage {
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     hide: Vec<String>,
 
+    /// Answer GET and HEAD of a name that symbolic links lead to a value or folder inside DIR as those of that; a link
+    /// that is absolute or leads out stays 404
+    #[arg(long)]
+    pub follow_symlinks: bool,
+
     /// Memory for hot small values, less where descriptors are few; 0 is no cache [default: 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     cache: Option<ByteSize>,
@@ -178,6 +183,11 @@ impl Storage {
         let has_dir = self.place.is_some() || self.dir.is_some();
         for (option, is_given, why) in [
             ("--dir", has_dir, "the values are in the store"),
+            (
+                "--follow-symlinks",
+                self.follow_symlinks,
+                "a store has no symbolic links",
+            ),
             ("--cache", self.cache.is_some(), cache),
             ("--durability", self.durability.is_some(), durability),
             ("--journal-dir", self.journal_dir.is_some(), durability),

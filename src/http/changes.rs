@@ -25,7 +25,11 @@ pub fn removal(asked: &RequestHead<'_>) -> Parsed {
     if asked.head.method != Method::DELETE {
         return Ok(None);
     }
-    let key = asked.key()?.into_owned();
+    removal_of(asked, asked.key()?.into_owned())
+}
+
+/// The removal of the value of this key.
+pub fn removal_of(asked: &RequestHead<'_>, key: Key<'static>) -> Parsed {
     asked.config.may_change()?;
     asked.refuses_if()?;
     let preconditions = preconditions_of_write(&asked.head.headers);

@@ -6,7 +6,6 @@
 //! and for each client.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -90,8 +89,9 @@ impl Lock {
 #[derive(Debug, Default)]
 struct State {
     locks: BTreeMap<Box<str>, Vec<Lock>>,
-    /// The number of changes under way of each name: of it alone, and of all below it.
-    changes: BTreeMap<Box<str>, [usize; 2]>,
+    /// The changes under way: each has its number, and the names that it may change, alone or with all below.
+    changes: BTreeMap<u64, Vec<(Box<str>, bool)>>,
+    last_change: u64,
 }
 
 /// The locks of all reactors.
@@ -102,20 +102,23 @@ pub struct Locks(Mutex<State>);
 #[derive(Debug)]
 pub struct Changing {
     locks: Arc<Locks>,
-    scopes: Vec<(Box<str>, bool)>,
+    number: u64,
+}
+
+impl Changing {
+    /// What was changed has gone, and its locks go, with those of all below it.
+    pub fn forget_locks(self) {
+        let state = &mut *self.locks.0.lock();
+        for (gone, _) in state.changes.get(&self.number).into_iter().flatten() {
+            let goes = |name: &str| *name == **gone || is_below(name, gone);
+            state.locks.retain(|name, _| !goes(name));
+        }
+    }
 }
 
 impl Drop for Changing {
     fn drop(&mut self) {
-        let changes = &mut self.locks.0.lock().changes;
-        for (name, is_deep) in &self.scopes {
-            if let Some(counts) = changes.get_mut(name) {
-                counts[usize::from(*is_deep)] -= 1;
-                if *counts == [0, 0] {
-                    changes.remove(name);
-                }
-            }
-        }
+        self.locks.0.lock().changes.remove(&self.number);
     }
 }
 
@@ -129,25 +132,26 @@ impl Locks {
     ) -> Result<Changing, Refusal> {
         let state = &mut *self.0.lock();
         for scope in scopes {
-            let mut of_change = state.of_change(*scope);
+            // A lock of the folder which it is in locks that too (section 7.4).
+            let parent = above(scope.name).next().into_iter();
+            let of_parent = parent.flat_map(|folder| state.at(folder));
+            let mut locks = state.of(*scope).chain(of_parent);
             // Of a lock that is shared, the token of one client is enough (section 6.1).
-            let lacks = of_change.find(|locks| !locks.iter().any(|it| it.is_of(tokens, client)));
-            if let Some(lock) = lacks.as_ref().and_then(|locks| locks.first()) {
+            let is_shown = |lock: &Lock| {
+                let is_above = is_below(scope.name, &lock.name);
+                let mut shown = state.at(&lock.name).filter(|it| it.is_of(tokens, client));
+                shown.any(|it| it.is_deep >= lock.is_deep || !is_above)
+            };
+            if let Some(lock) = locks.find(|lock| !is_shown(lock)) {
                 return Err(locked(&lock.name));
             }
-            drop(of_change);
         }
-        let scopes: Vec<_> = scopes
-            .iter()
-            .map(|it| (it.name.into(), it.is_deep))
-            .collect();
-        for (name, is_deep) in &scopes {
-            let counts: &mut [usize; 2] = state.changes.entry(Box::clone(name)).or_default();
-            counts[usize::from(*is_deep)] += 1;
-        }
+        state.last_change += 1;
+        let names = scopes.iter().map(|it| (it.name.into(), it.is_deep));
+        state.changes.insert(state.last_change, names.collect());
         Ok(Changing {
             locks: Arc::clone(self),
-            scopes,
+            number: state.last_change,
         })
     }
 
@@ -162,14 +166,8 @@ impl Locks {
             name: &lock.name,
             is_deep: lock.is_deep,
         };
-        let others = state
-            .covering(scope.name)
-            .chain(state.below(scope))
-            .flatten();
-        if let Some(other) = others
-            .into_iter()
-            .find(|it| !(it.is_shared && lock.is_shared))
-        {
+        let is_other = |it: &&Lock| !(it.is_shared && lock.is_shared);
+        if let Some(other) = state.of(scope).find(is_other) {
             return Err(locked(&other.name));
         }
         if state.is_changing(scope) {
@@ -180,9 +178,7 @@ impl Locks {
         if of_one.count() >= MOST_OF_ONE || all().count() >= MOST {
             return Err(TOO_MANY.because("there are too many locks: remove some"));
         }
-        let name = lock.name.clone();
-        state.locks.entry(name).or_default().push(lock.clone());
-        Ok(lock)
+        Ok(state.add(lock))
     }
 
     /// Lets the lock of these tokens that covers `name` end so long from now.
@@ -194,98 +190,70 @@ impl Locks {
         timeout: Duration,
     ) -> Result<Lock, Refusal> {
         let state = &mut *self.0.lock();
-        let lock = state.held(name, |lock| lock.is_of(tokens, client));
-        let (locks, at) = lock.ok_or_else(|| EXPECTED.because(NO_SUCH_LOCK))?;
-        locks[at] = locks[at].clone().extended(timeout);
-        Ok(locks[at].clone())
+        let lock = state.take(name, |lock| lock.is_of(tokens, client));
+        let lock = lock.ok_or_else(|| EXPECTED.because(NO_SUCH_LOCK))?;
+        Ok(state.add(lock.extended(timeout)))
     }
 
     /// Removes the lock of this token, which covers `name`.
     pub fn remove(&self, name: &str, token: &str, client: &Uploader) -> Result<(), Refusal> {
-        let state = &mut *self.0.lock();
-        let lock = state.held(name, |lock| lock.client == *client && *lock.token == *token);
-        let (locks, at) = lock.ok_or_else(|| NOT_YOURS.because(NO_SUCH_LOCK))?;
-        locks.remove(at);
-        Ok(())
-    }
-
-    /// Forgets the locks of a name that is gone, and of all below it.
-    pub fn forget(&self, name: &str) {
-        let state = &mut *self.0.lock();
-        let gone = below(&state.locks, name).map(|(name, _)| name.into());
-        for name in gone.collect::<Vec<Box<str>>>() {
-            state.locks.remove(&name);
-        }
-        state.locks.remove(name);
+        let is_meant = |lock: &Lock| lock.client == *client && *lock.token == *token;
+        let lock = self.0.lock().take(name, is_meant);
+        lock.map(drop)
+            .ok_or_else(|| NOT_YOURS.because(NO_SUCH_LOCK))
     }
 
     /// The locks that cover `name`: its own, and those of folders above with all below them.
     pub fn of(&self, name: &str) -> Vec<Lock> {
         let state = self.0.lock();
-        state.covering(name).flatten().cloned().collect()
+        state.of(Scope::one(name)).cloned().collect()
     }
 }
 
 impl State {
-    /// The locks that cover `name`, those of a name together.
-    fn covering<'s>(&'s self, name: &'s str) -> impl Iterator<Item = Vec<&'s Lock>> {
-        let own = std::iter::once(self.at(name, |_| true));
-        let above = above(name).map(|folder| self.at(folder, |lock| lock.is_deep));
-        own.chain(above).filter(|locks| !locks.is_empty())
-    }
-
-    /// The locks of names below `scope`, if that is deep.
-    fn below<'s>(&'s self, scope: Scope<'s>) -> impl Iterator<Item = Vec<&'s Lock>> {
-        let names = below(&self.locks, scope.name).filter(move |_| scope.is_deep);
-        let found = names.map(|(name, _)| self.at(name, |_| true));
-        found.filter(|locks| !locks.is_empty())
-    }
-
-    /// The locks that a change of `scope` needs tokens of: those that cover it, those below it, and those of the folder
-    /// which it is in (section 7.4).
-    fn of_change<'s>(&'s self, scope: Scope<'s>) -> impl Iterator<Item = Vec<&'s Lock>> {
-        let parent = above(scope.name).next();
-        let parent = parent.map(|folder| self.at(folder, |_| true));
-        let parent = parent.filter(|locks| !locks.is_empty());
-        (self.covering(scope.name))
-            .chain(self.below(scope))
-            .chain(parent)
-    }
-
-    /// The live locks of this one name that are meant.
-    fn at(&self, name: &str, is_meant: impl Fn(&Lock) -> bool) -> Vec<&Lock> {
+    /// The live locks of this one name.
+    fn at(&self, name: &str) -> impl Iterator<Item = &Lock> {
         let locks = self.locks.get(name).into_iter().flatten();
-        locks
-            .filter(|lock| lock.is_live() && is_meant(lock))
-            .collect()
+        locks.filter(|lock| lock.is_live())
     }
 
-    /// The lock that covers `name` and is meant, among the others of its name.
-    fn held(
-        &mut self,
-        name: &str,
-        is_meant: impl Fn(&Lock) -> bool,
-    ) -> Option<(&mut Vec<Lock>, usize)> {
-        let found = self.covering(name).flatten().find(|lock| is_meant(lock));
-        let name = found?.name.clone();
+    /// The locks of `scope`: of its name, of folders above with all below them, and of names below it, if it is deep.
+    fn of<'s>(&'s self, scope: Scope<'s>) -> impl Iterator<Item = &'s Lock> {
+        let above = above(scope.name).flat_map(|folder| self.at(folder));
+        let below = self.locks.iter().take_while(move |_| scope.is_deep);
+        let below = below.filter(move |(name, _)| is_below(name, scope.name));
+        let below = below
+            .flat_map(|(_, locks)| locks)
+            .filter(|lock| lock.is_live());
+        (self.at(scope.name))
+            .chain(above.filter(|lock| lock.is_deep))
+            .chain(below)
+    }
+
+    fn add(&mut self, lock: Lock) -> Lock {
+        let locks = self.locks.entry(lock.name.clone()).or_default();
+        locks.push(lock.clone());
+        lock
+    }
+
+    /// Takes the lock that covers `name` and is meant.
+    fn take(&mut self, name: &str, is_meant: impl Fn(&Lock) -> bool) -> Option<Lock> {
+        let found = self.of(Scope::one(name)).find(|lock| is_meant(lock))?;
+        let (name, token) = (found.name.clone(), found.token.clone());
         let locks = self.locks.get_mut(&name)?;
-        let at = locks
-            .iter()
-            .position(|lock| lock.is_live() && is_meant(lock))?;
-        Some((locks, at))
+        let at = locks.iter().position(|lock| lock.token == token)?;
+        Some(locks.remove(at))
     }
 
-    /// True while something in `scope` is being changed, or a folder above it with all below.
+    /// True while something in `scope` is being changed, or a folder above it with all below. A folder is changed by
+    /// what is done to its members.
     fn is_changing(&self, scope: Scope<'_>) -> bool {
-        let has = |name: &str, least: usize| {
-            let counts = self.changes.get(name);
-            counts.is_some_and(|counts| counts[least..].iter().any(|&count| count > 0))
-        };
-        let mut below = below(&self.changes, scope.name);
         let is_member = |name: &str| above(name).next() == Some(scope.name);
-        has(scope.name, 0)
-            || above(scope.name).any(|folder| has(folder, 1))
-            || below.any(|(name, _)| scope.is_deep || is_member(name))
+        self.changes.values().flatten().any(|(name, is_deep)| {
+            **name == *scope.name
+                || (*is_deep && is_below(scope.name, name))
+                || (is_below(name, scope.name) && (scope.is_deep || is_member(name)))
+        })
     }
 }
 
@@ -298,18 +266,13 @@ fn above(name: &str) -> impl Iterator<Item = &str> {
     .skip(1)
 }
 
-/// The entries below the folder `name`.
-fn below<'m, T>(
-    map: &'m BTreeMap<Box<str>, T>,
-    name: &str,
-) -> impl Iterator<Item = (&'m str, &'m T)> + use<'m, T> {
-    let prefix = match name {
-        "" => String::new(),
-        name => format!("{name}/"),
-    };
-    let from = map.range::<str, _>((Bound::Excluded(prefix.as_str()), Bound::Unbounded));
-    from.map(|(name, entry)| (&**name, entry))
-        .take_while(move |(name, _)| name.starts_with(&prefix))
+/// True where `name` lies below this folder.
+fn is_below(name: &str, folder: &str) -> bool {
+    let below = name.strip_prefix(folder);
+    below.is_some_and(|below| match folder {
+        "" => !below.is_empty(),
+        _ => below.starts_with('/'),
+    })
 }
 
 fn locked(name: &str) -> Refusal {

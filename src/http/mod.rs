@@ -1,7 +1,7 @@
 //! The protocol: from a request to a response. Opens no file, starts no thread, holds no socket.
 //!
 //! A folder for each feature has its fields, request, work and response: `values`, `uploads`, `forms`, `listing`,
-//! `archives`, `share`, `watch`, `bazel`, and `admin`, the server's own pages. `ui` is the page for browsers.
+//! `archives`, `share`, `watch`, `bazel`, `restic`, and `admin`, the server's own pages. `ui` is the page for browsers.
 //!
 //! - `service`: the path of every request; `request`: what features need of it; `head` and `body`: its parts; `piece`:
 //!   what bodies are sent in; `auth`: authentication and authorization.
@@ -35,11 +35,13 @@ mod piece;
 mod refusal;
 mod request;
 mod response;
+mod restic;
 mod s3_door;
 mod service;
 mod service_config;
 mod share;
 mod sites;
+mod states;
 mod ui;
 mod uploads;
 mod values;

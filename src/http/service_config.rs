@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use hyper::header::HeaderValue;
+use hyper::header::{HeaderName, HeaderValue};
 
 use crate::http::exchange::request_log::RequestLogs;
 use crate::http::fields::KeptFields;
@@ -26,6 +26,8 @@ pub struct ServiceConfig {
     pub discard: bool,
     /// Refuses changes.
     pub read_only: bool,
+    /// A name that symbolic links lead to a value or a folder stands for that.
+    pub follows_symlinks: bool,
     /// The store keeps unfinished uploads; only the store knows.
     pub store_resumes: bool,
     /// There are rules of access: responses depend on the client.
@@ -40,11 +42,15 @@ pub struct ServiceConfig {
     pub named_by_sha256: Prefixes,
     /// The keys of entries that name other values, as of Bazel's action cache.
     pub action_results: Prefixes,
+    /// The keys of repositories of restic, folders.
+    pub repositories: Prefixes,
+    /// The names of some values say what they are: digests, in repositories too.
+    pub names_values: bool,
     /// The sites among the values.
     pub sites: Sites,
     /// The name of the page for browsers, if it is not the realm.
     pub title: Option<String>,
-    /// A GET of some keys is more than that of a value: there are sites or action caches.
+    /// A GET of some keys is more than that of a value: there are sites, action caches or repositories.
     pub reads_by_rows: bool,
     /// Compresses values for clients that ask for it.
     pub compress: bool,
@@ -56,6 +62,8 @@ pub struct ServiceConfig {
     pub s3_hosts: Vec<String>,
     /// The proxies that speak for their clients.
     pub trusted_proxies: TrustedProxies,
+    /// The field by which these name the user whom they have signed on.
+    pub proxy_user_header: Option<HeaderName>,
     /// The logs of requests.
     pub logs: RequestLogs,
     /// Adds Server-Timing to responses.

@@ -16,11 +16,12 @@ use hyper::header::{
 };
 
 use crate::http::head::syntax::{encoded, up};
+use crate::http::listing::unlisted::not_shown;
 use crate::http::listing::{Item, ListFormat, ListTarget, items};
 use crate::http::response::markup::{Attribute, Text};
 use crate::http::ui::frame::{FRAME, Size, Slots};
 use crate::store::bounds::{Bound, Total, named};
-use crate::store::{ListedValue, Listing};
+use crate::store::{ListedValue, Listing, Unlisted};
 
 pub use frame::{Document, PageRights};
 
@@ -29,15 +30,16 @@ pub fn is_preferred(headers: &HeaderMap) -> bool {
     ListFormat::preferred(headers, ListFormat::Json) == ListFormat::Html
 }
 
-/// The page of `listing`, of `target`, for a client with these rights; of a folder that `is_absent`, it says so.
+/// The page of `listing`, of `target`, for a client with these rights, with these remarks below it; of a folder that
+/// `is_absent`, it says so.
 pub fn document(
     target: &ListTarget,
     listing: &Listing,
     rights: &PageRights,
-    bounds: String,
+    remarks: String,
     is_absent: bool,
 ) -> Document {
-    FRAME.fill(&slots(target, listing, rights, bounds, is_absent))
+    FRAME.fill(&slots(target, listing, rights, remarks, is_absent))
 }
 
 /// What bounds hold, and how much that is of what they may.
@@ -58,6 +60,20 @@ pub fn bounds(bounds: &[(String, &Bound, Total)]) -> String {
         }
     }
     lines
+}
+
+/// What a folder has beside its rows: the links that are followed, and what is not shown.
+pub fn unlisted(found: &Unlisted, follows: bool) -> String {
+    let hidden = if found.is_none() { " hidden" } else { "" };
+    let mut line = format!("<p id=\"unlisted\" class=\"muted\"{hidden}>");
+    for (at, name) in found.followed.iter().enumerate() {
+        let before = if at == 0 { "Symbolic links: " } else { ", " };
+        let (href, name) = (encoded(name), Text(name));
+        let _ = write!(line, "{before}<a href=\"{href}\">{name}</a>");
+    }
+    let gap = if found.followed.is_empty() { "" } else { ". " };
+    let _ = write!(line, "{gap}{}</p>", not_shown(found, follows));
+    line
 }
 
 /// The headers of a response with the page of this entity tag, and of one that says that the client has it.
@@ -83,7 +99,7 @@ fn slots(
     target: &ListTarget,
     listing: &Listing,
     rights: &PageRights,
-    bounds: String,
+    remarks: String,
     is_absent: bool,
 ) -> Slots {
     let folder = &*target.folder;
@@ -106,7 +122,7 @@ fn slots(
         ("empty", empty.unwrap_or_default()),
         ("rights", Attribute(&rights_json).to_string()),
         ("account", account(folder, rights)),
-        ("bounds", bounds),
+        ("remarks", remarks),
         ("hidden-at-root", hidden(folder.is_empty())),
         ("hidden-with-rows", hidden(!is_empty)),
     ]

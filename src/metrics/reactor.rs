@@ -132,6 +132,8 @@ named! {
     Password = "password",
     /// A certificate was right.
     Certificate = "certificate",
+    /// A proxy has signed a subject on.
+    Proxy = "proxy",
     /// A signed link was right.
     Link = "link",
     /// A signature by a key of S3 was right.

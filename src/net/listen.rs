@@ -164,10 +164,9 @@ impl Listen {
     /// The place behind what is spoken there; an address without TLS is behind `clear`.
     fn written(&self, clear: &str) -> String {
         let proxied = if self.by_proxy { "proxy+" } else { "" };
-        let (door, clear) = match self.door {
-            Door::Plain => ("", clear),
-            Door::Dav => ("dav+", "http://"),
-            Door::S3 => ("s3+", "http://"),
+        let (door, clear) = match self.door.word() {
+            "" => ("", clear),
+            word => (word, "http://"),
         };
         let scheme = match (&self.at, self.by_tls) {
             (ListenAddress::Address(_), true) => "https://",

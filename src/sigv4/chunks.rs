@@ -238,7 +238,9 @@ impl ChunkReader {
         if self.framing.is_signed != signature.is_some() {
             return Err(Fault::Malformed);
         }
-        self.signature = signature.unwrap_or_default().to_owned();
+        signature
+            .unwrap_or_default()
+            .clone_into(&mut self.signature);
         if size > self.left {
             return Err(Fault::Length);
         }
@@ -269,7 +271,7 @@ impl ChunkReader {
             return Err(Fault::Malformed);
         }
         if name != "x-amz-trailer-signature" {
-            self.trailers += &format!("{name}:{value}\n");
+            self.trailers.extend([&*name, ":", value, "\n"]);
             return Ok(());
         }
         self.is_end_signed = true;

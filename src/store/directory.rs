@@ -30,6 +30,7 @@ use super::object::{IsText, Object};
 use super::publish::{Change, Condition, Publisher, ended};
 use super::resumable::{FILES, Field, Registry, Resumable};
 use super::space::Free;
+use super::symlinks::{Target, follow};
 use super::upload::{FileUpload, secured};
 use super::upload_claim::UploadId;
 use super::upload_room::UploadRoom;
@@ -191,6 +192,11 @@ impl Directory {
     pub async fn meta(&self, key: &Key<'_>) -> Result<Option<Meta>, Error> {
         let found = self.ask_kernel("look up", key, ValuesDir::meta).await?;
         Ok(found.filter(|meta| !meta.has_ended()))
+    }
+
+    /// What the name `key` leads to through symbolic links, if it leads through any, and to something in here.
+    pub async fn follow(&self, key: &Key<'_>) -> Result<Option<Target>, Error> {
+        self.ask_kernel("follow", key, follow).await
     }
 
     /// Notes a use of the value of `key`: a client that is told that it is there relies on it.

@@ -3,6 +3,8 @@
 //! Values go some at a time, so that changes of others have their turn in between. Each goes only if it is still the
 //! one that was found: what is stored meanwhile stays. A caller that gives up waiting ends it.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use futures_util::future::join_all;
 use serde::Serialize;
 
@@ -108,6 +110,14 @@ impl Store {
         match self {
             Self::Directory(directory) => directory.has_folder(path.clone()).await,
             Self::S3(_) => Ok(false),
+        }
+    }
+
+    /// When something in each of these folders was last made or removed; 1970 of one that is not there.
+    pub async fn folder_dates(&self, paths: Vec<String>) -> Result<Vec<SystemTime>, Error> {
+        match self {
+            Self::Directory(directory) => directory.folder_dates(paths).await,
+            Self::S3(_) => Ok(vec![UNIX_EPOCH; paths.len()]),
         }
     }
 

@@ -12,6 +12,7 @@ mod page;
 mod progress;
 mod reading;
 mod tree;
+mod unlisted;
 mod values;
 mod walk;
 
@@ -29,6 +30,7 @@ use crate::transfer::BlockingPool;
 use crate::value::{Error, Key, Listing, Page, Prefixes};
 use folder::Entries;
 use index::Index;
+pub use unlisted::Unlisted;
 pub use values::{FoundValues, SLICE, ValueWalk};
 pub use walk::{Go, Met, Order, SPARE, Walk};
 
@@ -94,6 +96,16 @@ impl Lister {
             let ended = std::io::Error::other("the thread that listed has ended");
             Err(Error::failed("list")(ended))
         })
+    }
+
+    /// What the folder of this prefix has beside what is listed.
+    pub async fn unlisted(&self, prefix: &str, follows: bool) -> Result<Unlisted, Error> {
+        let (dir, path) = (
+            Arc::clone(&self.dir),
+            prefix.trim_end_matches('/').to_owned(),
+        );
+        let look = move || Ok(unlisted::unlisted(&dir, &path, follows));
+        self.threads.spawn(look).await
     }
 
     fn ask(self: &Arc<Self>, page: Page) -> Receiver<Option<Answer>> {

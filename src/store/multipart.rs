@@ -61,7 +61,7 @@ struct State {
 struct Part {
     meta: Meta,
     _reservation: Option<ReservationHandle>,
-    _staging: Option<Arc<Staging>>,
+    staging: Option<Arc<Staging>>,
 }
 
 /// A part that was received.
@@ -140,7 +140,7 @@ impl Multipart {
         let part = Part {
             meta,
             _reservation: value.reservation.take(),
-            _staging: value.staging.take(),
+            staging: value.staging.take(),
         };
         self.change(|parts| parts.insert(number, part));
         drop(naming);
@@ -233,7 +233,7 @@ impl Multiparts {
             let part = Part {
                 meta,
                 _reservation: Some(ReservationHandle::Own(reservation)),
-                _staging: None,
+                staging: None,
             };
             state.parts.get_or_insert_default().insert(number, part);
         }
@@ -251,7 +251,7 @@ impl Multiparts {
                 let staging = Staging::new(account, upload.key.as_str());
                 // It is there, whatever the bounds say now.
                 let _ = staging.grow(part.meta.len);
-                part._staging = Some(staging);
+                part.staging = Some(staging);
             }
         }
     }
@@ -262,11 +262,11 @@ impl Multiparts {
         writer: &WriteContext,
         key: Key<'static>,
         fields: Vec<Field>,
-        uploader: Uploader,
+        uploader: &Uploader,
     ) -> Result<UploadId, Error> {
         let place = QuotaReservation::of_unfinished(&writer.quota, uploader.clone())?;
         let id = UploadId::random()?;
-        let record = Record::new(&key, fields, Some(&uploader));
+        let record = Record::new(&key, fields, Some(uploader));
         let upload = Multipart::new(id, key, SystemTime::now(), Some(place));
         {
             let mut entries = self.entries.lock();

@@ -25,7 +25,7 @@ impl Unserved {
         self.link.get_or_init(|| {
             tracing::warn!(
                 path,
-                "links are not followed, so nothing is listed or served through them: mount the other directory here instead (mount --bind); no other link is logged"
+                "symbolic links are not listed, and followed with --follow-symlinks alone, and not out of the directory: mount another directory here instead (mount --bind); no other link is logged"
             );
         });
     }

@@ -135,6 +135,7 @@ impl Hasher {
     }
 
     /// The same with the next bytes.
+    #[must_use]
     pub fn update_all(mut self, pieces: &[Bytes]) -> Self {
         for piece in pieces {
             self.update(piece);

@@ -261,6 +261,30 @@ fn a_folder_is_deleted_with_all_that_is_in_it_after_a_question_that_says_how_muc
     });
 }
 
+#[test]
+fn a_folder_says_what_it_does_not_show() {
+    browse_served(&["--follow-symlinks"], |page, server| {
+        server.dir.place("a/k", "v");
+        for (name, to) in [("a/link", "k"), ("a/out", "/etc")] {
+            std::os::unix::fs::symlink(to, server.dir.file(name)).expect("a link");
+        }
+        page.visit_keys(server.addr, "/");
+        assert!(page.is("$('#unlisted').hidden"));
+        page.click("#rows a[href='/a/']");
+        page.says(
+            "#unlisted",
+            "Symbolic links: link. Not shown: 1 symbolic link that leads out or nowhere",
+        );
+        assert_eq!(
+            page.eval("$('#unlisted a').getAttribute('href')"),
+            "/a/link"
+        );
+        page.back();
+        page.holds("$('#unlisted').hidden");
+        assert_eq!(page.complaints(), [""; 0]);
+    });
+}
+
 /// The deletion waits until the test lets it go: what is deleted meanwhile stands for what the server does.
 #[test]
 fn a_folder_that_is_being_deleted_says_how_far_and_is_left_alone() {

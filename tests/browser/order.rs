@@ -116,6 +116,27 @@ fn a_list_of_several_pages_is_sorted_as_a_whole_once_a_column_is_pressed() {
     });
 }
 
+/// It opened in the order of bytes, 1, 10, 100, and its head sorted 1, 2, 3.
+#[test]
+fn a_folder_of_several_pages_opens_in_the_order_of_its_head() {
+    browse_served(&[], |page, server| {
+        for n in 0..1_500 {
+            server.dir.place(&format!("many/file-{n}"), "");
+        }
+        page.visit_keys(server.addr, "/many/");
+        page.says("#count", "1,500 files (1 to 1,000 shown)");
+        assert_eq!(sorted(page), json!(["ascending", null, null]));
+        page.holds("$('#rows tr:nth-child(12) .key').textContent === 'file-10'");
+        page.click("#next");
+        page.says("#count", "(1,001 to 1,500 shown)");
+        page.says("#state", "Live");
+        server.store("many/file-1200a", "new");
+        page.says("#count", "1,501 files (1,001 to 1,501 shown)");
+        page.holds("$('#rows tr:nth-child(203) .key').textContent === 'file-1200a'");
+        assert_eq!(page.complaints(), [""; 0]);
+    });
+}
+
 #[test]
 fn all_of_25_000_names_are_sorted_and_of_more_than_the_bound_it_is_said() {
     browse_served(&[], |page, server| {

@@ -6,6 +6,7 @@
 #![allow(clippy::missing_panics_doc, reason = "a panic is how they tell")]
 
 mod access;
+mod dav;
 mod destination;
 mod form;
 mod forwarded;
@@ -38,6 +39,7 @@ use crate::http::values::digest_fields::{CONTENT_DIGEST, REPR_DIGEST, field as w
 use crate::store::{Current, Digest, Digests, Key, Listing};
 
 pub use access::{access_file, authorization, link};
+pub use dav::{dav_fields, dav_xml};
 pub use destination::destination;
 pub use form::form;
 pub use forwarded::forwarded;

@@ -11,7 +11,7 @@ use crate::net::fuzz::proxy_header;
 
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 17] = [
+const TARGETS: [Target; 19] = [
     ("key", key),
     ("target", target),
     ("range", range),
@@ -29,6 +29,8 @@ const TARGETS: [Target; 17] = [
     ("proxy_header", proxy_header),
     ("signature", signature),
     ("chunks", chunks),
+    ("dav_xml", dav_xml),
+    ("dav_fields", dav_fields),
 ];
 
 #[test]

@@ -16,6 +16,7 @@ mod dvc;
 mod maven;
 mod plain;
 mod restarts;
+mod restic;
 mod s3_door;
 mod stores;
 mod tus;
@@ -56,6 +57,8 @@ npm ; npm, curl
 pip ; pip, curl, test -e $CLIENTS/venv/done
 rclone ; rclone, curl
 requests ; python3 -c 'import requests'
+restic ; restic
+Terraform and OpenTofu ; terraform, curl
 Tokens and passwords ; curl, wget, ccache, gcc, rclone, git
 S3 ; aws --version, rclone, python3 -c 'import boto3'
 sccache ; sccache, gcc

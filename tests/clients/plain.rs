@@ -109,6 +109,11 @@ sections! {
         after: CHECKED,
         full: &[MANY, "rclone copy store:many copied 2> log", SAME]
     };
+    the_lines_for_terraform_and_opentofu_run: Client::of("Terraform and OpenTofu"), {
+        before: "export CHECKPOINT_DISABLE=1",
+        after: LOCKED,
+        holds: &["states/app"]
+    };
     the_lines_for_w3m_run: Client::of("w3m"), { after: TEXT };
     the_lines_for_wget_run: Client::of("wget"), {
         after: FOLDERS,
@@ -126,6 +131,32 @@ sections! {
 pub(crate) const GRADLE_HOME: &str = "export GRADLE_USER_HOME=$HOME/.gradle";
 pub(crate) const GRADLE_SETTINGS: (&str, &str) =
     (".gradle/gradle.properties", "org.gradle.daemon=false\n");
+
+/// While one applies, another is refused; a lock that was left is forced away.
+const LOCKED: &str = r#"
+cat >> main.tf <<'EOF'
+resource "terraform_data" "slow" {
+  provisioner "local-exec" {
+    command = "until test -e go; do sleep 0.1; done"
+  }
+}
+EOF
+terraform init -input=false > init.log
+(terraform apply -auto-approve > one.log 2>&1 || echo failed > one.log) &
+until curl -fsS $S/states/app.lock > holder 2> none; do sleep 0.1; done
+! terraform apply -auto-approve > two.log 2>&1
+grep -c "already locked: ID=$(cut -d '"' -f 4 holder)" two.log
+#> 1
+touch go
+wait
+grep -c 'Apply complete' one.log
+#> 1
+curl -sS -X LOCK -H 'Content-Type: application/json' -d '{"ID":"left"}' $S/states/app
+! terraform plan > three.log 2>&1
+terraform force-unlock -force left | grep -c 'successfully unlocked'
+#> 1
+terraform apply -auto-approve > four.log
+"#;
 
 const WHOLE_WITH_ETAG: &str = "
 curl -fsS $FRONT/data/numbers.txt | cmp - numbers.txt

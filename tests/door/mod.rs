@@ -24,7 +24,7 @@ use crate::http::values::get::{GetOutcome, get};
 use crate::http::values::moves::{FolderMove, MoveRequest};
 use crate::http::values::put::{PutRequest, put};
 use crate::http::verb::Verb;
-use crate::store::{Digests, Error, Key, Preconditions, UploadId};
+use crate::store::{Digests, Error, Key, Preconditions, Stays, UploadId};
 
 /// The answer to the request that `line` is.
 async fn answer(request: &RequestContext, line: &str, body: &mut Received<'_>) -> String {
@@ -97,7 +97,8 @@ async fn perform(request: &RequestContext, words: &[&str], body: &mut Received<'
                 move_folder(request, permitted(request, MoveFolder(asked))?.0).await?;
                 return Ok(format!("all is below {to}"));
             }
-            let copied = copy_folder(request, permitted(request, CopyFolder(asked))?.0).await?;
+            let asked = permitted(request, CopyFolder(asked))?.0;
+            let copied = copy_folder(request, asked, async || Ok(Stays::default())).await?;
             format!("doubled {}", copied.copied)
         }
         ["names", folder] => {

@@ -82,13 +82,14 @@ const FEATURES: &str = "
     bazel: service::parse
     dav: service::parse
     s3_door: service::parse
-    folders: dav::changes dav::relocate s3_door::buckets s3_door::removal s3_door::stores service::parse
+    folders: dav dav::changes dav::relocate s3_door::buckets s3_door::removal s3_door::stores service::parse
     forms: service::parse
+    restic: service::parse
     share: service::parse service::parse::explained
     uploads: service::parse service::respond
     watch: service service::execute service::operation service::parse net::http1
     admin: service service::parse server
-    listing: archives changes dav::find dav::properties s3_door::listing service::execute service::parse ui ui::frame ui::perform
+    listing: archives changes dav::find s3_door::listing service::execute service::parse ui ui::frame ui::perform
     ui: forms::perform service::parse";
 
 #[test]
@@ -106,6 +107,30 @@ fn a_feature_is_a_folder_and_a_row_of_its_door() {
         lines.collect::<Vec<_>>(),
         "files that import a feature"
     );
+}
+
+/// The doors beside the plain one, each with the files outside of its folder that name it: its variant and its row, and
+/// the configuration of a place to listen.
+const DOORS: &str = "
+    dav ; config/network.rs config/security.rs http/head/client.rs http/mod.rs http/service/parse.rs";
+
+#[test]
+fn a_door_goes_with_its_folder_and_its_rows() {
+    for [door, rows] in table(DOORS) {
+        let is_named = |text: &str| {
+            let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+            words.any(|word| word.eq_ignore_ascii_case(door))
+        };
+        let own = format!("http/{door}/");
+        let sources = sources();
+        let found = sources.iter().filter(|s| !s.name.starts_with(&own));
+        let mut found: Vec<&str> = found
+            .filter(|s| is_named(&s.text))
+            .map(|s| &*s.name)
+            .collect();
+        found.sort_unstable();
+        assert_eq!(found, words(rows), "files that name the door {door}");
+    }
 }
 
 #[test]

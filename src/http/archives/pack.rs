@@ -32,6 +32,7 @@ use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{NO_SUCH_FOLDER, NO_SUCH_KEY};
 use crate::http::request::{RequestContext, Service};
 use crate::http::response::{Outcome, Reply, plain};
+use crate::http::values::symlinks;
 use crate::http::verb::Verb;
 use crate::store::{CONTENDED, Error, IN_MEMORY, Key, Page, Purpose, TRIES, ValuesBelow, second};
 
@@ -68,15 +69,19 @@ impl Verb for ArchiveRequest {
     async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
         let Self {
             format,
-            page,
+            mut page,
             selected,
         } = *self;
         let (name, selects) = (
             saved_as(&page.prefix, selected.as_deref()),
             selected.is_some(),
         );
-        if !selects && !Box::pin(is_there(&request.service, &page)).await? {
-            return Err(NO_SUCH_FOLDER);
+        // A selection is looked for name by name.
+        if !selects || request.service.config.follows_symlinks {
+            let is_there = Box::pin(is_there(request, &mut page)).await?;
+            if !is_there && !selects {
+                return Err(NO_SUCH_FOLDER);
+            }
         }
         let (sender, mut pieces) = channel(1);
         let packer = Packer {
@@ -118,9 +123,23 @@ impl Verb for ArchiveRequest {
     }
 }
 
+/// True where the folder of the `page` is there, or symbolic links lead from it to one: then the page becomes of that.
+async fn is_there(request: &RequestContext, page: &mut Page) -> Result<bool, Refusal> {
+    let service = &*request.service;
+    if is_folder(service, page).await? {
+        return Ok(true);
+    }
+    let name = Key::new(page.prefix.trim_end_matches('/'))?;
+    let Some(target) = symlinks::target(request, &name, true).await? else {
+        return Ok(false);
+    };
+    page.prefix = format!("{target}/");
+    is_folder(service, page).await
+}
+
 /// True for the folder of a client that may list all of it, if it is there, and of another if there is something that
 /// it may list.
-async fn is_there(service: &Service, page: &Page) -> Result<bool, Refusal> {
+async fn is_folder(service: &Service, page: &Page) -> Result<bool, Refusal> {
     let Service { store, reactor, .. } = service;
     let Some(folder) = page.prefix.strip_suffix('/') else {
         return Ok(true); // the root

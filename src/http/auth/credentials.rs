@@ -238,6 +238,8 @@ pub enum AuthMethod {
     Certificate,
     /// A signature by a key of S3, of a request or of a URL.
     Signature { is_of_url: bool },
+    /// The word of a trusted proxy, which browsers prove themselves to by what they send by themselves.
+    Proxy,
     /// A signed link to a folder.
     FolderLink,
     /// A signed link.
@@ -261,7 +263,8 @@ pub struct Principal {
 impl Principal {
     /// True for credentials that browsers send by themselves, also on behalf of pages of other origins.
     pub fn is_ambient(&self) -> bool {
-        matches!(self.by, AuthMethod::Basic | AuthMethod::Certificate)
+        use AuthMethod::{Basic, Certificate, Proxy};
+        matches!(self.by, Basic | Certificate | Proxy)
     }
 
     /// The name of the evidence in the audit log.
@@ -273,6 +276,7 @@ impl Principal {
             (_, Evidence::Token(_)) => "token",
             (_, Evidence::Password { .. }) => "password",
             (_, Evidence::Certificate(_)) => "certificate",
+            (_, Evidence::Proxy(_)) => "proxy",
             (_, Evidence::Nothing) => "nothing",
         }
     }
@@ -305,9 +309,12 @@ pub fn unauthenticated(access: &Access, result: AuthResult) -> Refusal {
     refusal
 }
 
-/// The field Authorization of a client, if it has one, to be held against the policy of a generation.
+/// The field Authorization of a client, if it has one, or the name by which a proxy has signed it on, to be held
+/// against the policy of a generation.
 pub struct Presented<'a> {
     pub field: Option<&'a [u8]>,
+    /// The field is the name of a user, and not Authorization.
+    pub by_proxy: bool,
     pub source: ClientSource,
     pub generation: u64,
 }
@@ -364,6 +371,7 @@ impl AuthCache {
         let is_same =
             kept.generation == presented.generation && kept.field.as_deref() == presented.field;
         let Principal { subject, by, .. } = &*kept.principal;
+        let is_same = is_same && (*by == AuthMethod::Proxy) == presented.by_proxy;
         let is_of_client = || *by != AuthMethod::Basic || kept.source == presented.source;
         let is_valid = || subject.not_after.is_none() || subject.is_valid(SystemTime::now());
         if is_same && is_of_client() && is_valid() {

@@ -43,6 +43,16 @@ pub const CERTIFICATE_ENDED: Refusal = Refusal::new(
     "the client certificate of this connection has ended: connect again with a valid one",
 );
 
+const UNKNOWN_USER: Refusal = Refusal::new(
+    &Kind::new(StatusCode::FORBIDDEN, "unknown-user").flags(&[Flag::Audited]),
+    "the proxy has signed on a user that is no subject of this server",
+);
+
+const TWO_PROOFS: Refusal = Refusal::new(
+    &Kind::new(StatusCode::BAD_REQUEST, "two-proofs").flags(&[Flag::Audited]),
+    "the proxy has signed on a user, beside another proof: it must replace its field, and remove Authorization",
+);
+
 /// The result of an authentication.
 pub enum Identified {
     /// The client is known; `None` where there are no rules.
@@ -63,10 +73,12 @@ pub struct UncheckedPassword {
 pub struct Guard(pub Arc<Access>);
 
 impl Guard {
-    /// Authenticates a client by the fields of its request, or by what its connection has proved.
+    /// Authenticates a client by the fields of its request, or by what its connection has proved. A `user` whom a
+    /// trusted proxy has signed on counts alone, so that no client is two subjects.
     pub fn identify(
         &self,
         presented: AuthorizationFields<'_>,
+        user: AuthorizationFields<'_>,
         client: Client,
         proven: &AuthCache,
     ) -> Result<Identified, Refusal> {
@@ -77,8 +89,14 @@ impl Guard {
             AuthorizationFields::Field(field) => Some(field),
             AuthorizationFields::Several => return Err(self.wrong_credentials(source)),
         };
+        let user = match (user, field) {
+            (AuthorizationFields::Nothing | AuthorizationFields::Field(b""), _) => None,
+            (AuthorizationFields::Field(user), None) => Some(user),
+            _ => return Err(TWO_PROOFS),
+        };
         let presented = Presented {
-            field,
+            field: user.or(field),
+            by_proxy: user.is_some(),
             source,
             generation: self.0.generation(),
         };
@@ -87,9 +105,15 @@ impl Guard {
         }
         let policy = self.0.policy();
         let (evidence, by) = match field {
-            None => match policy.certificate(proven.certificate_names()) {
-                Some(evidence) => (evidence, AuthMethod::Certificate),
-                None => (Evidence::Nothing, AuthMethod::Nothing),
+            None => match (policy.certificate(proven.certificate_names()), user) {
+                (None, Some(user)) => {
+                    // No subject has the empty name.
+                    let name = str::from_utf8(user).unwrap_or_default();
+                    (Evidence::Proxy(name.into()), AuthMethod::Proxy)
+                }
+                (Some(_), Some(_)) => return Err(TWO_PROOFS),
+                (Some(evidence), None) => (evidence, AuthMethod::Certificate),
+                (None, None) => (Evidence::Nothing, AuthMethod::Nothing),
             },
             Some(field) => match credentials(field) {
                 None => return Err(self.wrong_credentials(source)),
@@ -121,6 +145,10 @@ impl Guard {
         proven: &AuthCache,
     ) -> Result<Rc<Principal>, Refusal> {
         let Some(subject) = proven_subject(policy, &evidence, by) else {
+            if by == AuthMethod::Proxy {
+                self.0.count(AuthResult::Wrong);
+                return Err(UNKNOWN_USER);
+            }
             return Err(self.wrong_credentials(presented.source));
         };
         match by {
@@ -135,6 +163,7 @@ impl Guard {
                 _ => AuthResult::Password,
             }),
             AuthMethod::Certificate => self.0.count(AuthResult::Certificate),
+            AuthMethod::Proxy => self.0.count(AuthResult::Proxy),
         }
         let principal = self.principal(Arc::clone(subject), by, evidence);
         proven.keep(presented, &principal);
@@ -213,6 +242,7 @@ impl Guard {
         let (pair, source) = (unchecked.pair, unchecked.source);
         let presented = Presented {
             field: Some(&unchecked.field),
+            by_proxy: false,
             source,
             generation: access.generation(),
         };

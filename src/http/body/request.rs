@@ -246,6 +246,18 @@ impl<'a> Received<'a> {
         Ok(received > 0)
     }
 
+    /// All of it, if it has at most so many bytes.
+    pub async fn whole(&mut self, most: usize) -> Result<Vec<u8>, Refusal> {
+        let mut text = Vec::new();
+        while let Some(bytes) = self.next().await? {
+            if text.len() + bytes.len() > most {
+                return Err(too_large(most as u64));
+            }
+            text.extend_from_slice(&bytes);
+        }
+        Ok(text)
+    }
+
     /// Receives all of it and drops it.
     pub async fn discard(&mut self) -> Result<(), Refusal> {
         if let Some(source) = self.source() {

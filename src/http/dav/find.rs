@@ -1,294 +1,300 @@
-//! PROPFIND and PROPPATCH (RFC 4918, sections 9.1 and 9.2): which properties are asked for, of a name or of all that
-//! is in a folder, and the answer, in bounded memory.
+//! PROPFIND and PROPPATCH (RFC 4918, sections 9.1, 9.2 and 15): which properties are asked for, of a name or of all
+//! that is in a folder, and the answer, in bounded memory. All properties are live: none is kept for a client.
 
 use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use async_trait::async_trait;
-use bytes::Bytes;
-use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use futures_util::stream::{self, TryStreamExt as _};
+use httpdate::fmt_http_date;
 use hyper::StatusCode;
-use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 
 use crate::access::Right;
 use crate::http::auth::credentials::Principal;
-use crate::http::auth::need::Need;
 use crate::http::body::Content;
 use crate::http::body::request::Received;
 use crate::http::body::response::Body;
-use crate::http::dav::conditions::Conditions;
-use crate::http::dav::name::{Name, Resource, resource, to_store};
-use crate::http::dav::properties::{Item, QUOTA, Wanted, Writer};
+use crate::http::dav::name::{Name, Resource, Target, resource};
 use crate::http::dav::xml::{self, BEGIN, END, Element, MEDIA_TYPE};
-use crate::http::head::syntax::encoded;
-use crate::http::listing::perform::written;
-use crate::http::listing::{ListFormat, ListTarget, Query};
-use crate::http::locks::Scope;
+use crate::http::dav::xml::{discovered, multistatus, propstat};
+use crate::http::fields::media;
+use crate::http::listing::perform::{has_any, written};
+use crate::http::listing::{Item, ListFormat, ListTarget, Query, items};
+use crate::http::locks::{Locks, Scope};
 use crate::http::piece::Piece;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::NO_SUCH_KEY;
 use crate::http::request::RequestContext;
 use crate::http::request::head::RequestHead;
-use crate::http::response::{Outcome, Reply, plain, unstored, with};
+use crate::http::response::{Outcome, plain, unstored};
 use crate::http::values::moves::request::is_deep;
 use crate::http::values::representation::validators;
-use crate::http::verb::{Parsed, Verb, parsed};
-use crate::store::{Free, Listing, Page, Stays};
+use crate::store::{Free, ListedValue, Listing, Page, Store};
 
 /// The most items of one look at the store.
 const PAGE: usize = 1_000;
 
-/// The properties of a name, and of all that is in the folder of this name.
-struct Find {
-    name: Name,
+/// The answer about all below a folder, at any depth (section 9.1.1).
+const NOT_FINITE: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:error xmlns:D=\"DAV:\"><D:propfind-finite-depth/></D:error>\n";
+
+/// The properties that PROPFIND answers unless it names some (section 9.1.5), and those that it answers when named.
+const ALL: [&str; 9] = [
+    "resourcetype",
+    "displayname",
+    "getcontentlength",
+    "getcontenttype",
+    "getetag",
+    "getlastmodified",
+    "creationdate",
+    "supportedlock",
+    "lockdiscovery",
+];
+/// RFC 4331: of folders.
+const QUOTA: &str = "quota-available-bytes";
+
+const SUPPORTED: &str = "<D:lockentry><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockentry>\
+     <D:lockentry><D:lockscope><D:shared/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockentry>";
+
+/// A look at the properties of a name, and of all that is in the folder of this name.
+pub struct Find {
     /// The folder, as a listing has it.
-    target: ListTarget,
-    with_members: bool,
-    /// The path of this server behind a proxy.
+    pub page: Page,
+    /// Whether its members are asked for; `None` for all below them, too.
+    with_members: Option<bool>,
+}
+
+impl Find {
+    /// The PROPFIND of `name`.
+    pub fn of(asked: &RequestHead<'_>, name: &Name) -> Result<Self, Refusal> {
+        let headers = &asked.head.headers;
+        let is_one = || headers.get("depth").is_some_and(|depth| depth == "1");
+        let folder = ListTarget::new(name.of_folder(), Query::default(), ListFormat::Html);
+        Ok(Self {
+            with_members: (is_deep(headers)? == Some(false)).then(is_one),
+            page: Page {
+                limit: PAGE,
+                ..folder.page
+            },
+        })
+    }
+}
+
+/// The properties that are asked for.
+#[derive(Clone)]
+struct Wanted {
+    properties: Arc<[Element]>,
+    /// They were named, so that those which an item has not are told.
+    are_named: bool,
+    /// Only the names of those that an item has.
+    names_alone: bool,
+}
+
+impl Wanted {
+    /// What the body of a PROPFIND asks for.
+    fn of(body: Option<Element>) -> Self {
+        let all = || ALL.map(Element::of_rfc).into();
+        let children = body.map_or(Vec::new(), |root| root.children);
+        let names_alone = children.iter().any(|child| child.is("propname"));
+        let prop = children.into_iter().find(|child| child.is("prop"));
+        Self {
+            are_named: prop.is_some(),
+            names_alone: prop.is_none() && names_alone,
+            properties: prop.map_or_else(all, |prop| prop.children.into()),
+        }
+    }
+}
+
+/// The writer of the answers to one request.
+#[derive(Clone)]
+struct Writer {
+    wanted: Wanted,
     prefix: Box<str>,
+    locks: Option<Arc<Locks>>,
+    /// The bytes that values may still take, if that is asked for and known.
+    available: Option<u64>,
 }
 
-/// The PROPFIND of `name`.
-pub fn find(asked: &RequestHead<'_>, name: Name) -> Parsed {
-    let headers = &asked.head.headers;
-    let depth = headers
-        .get(HeaderName::from_static("depth"))
-        .map(HeaderValue::as_bytes);
-    if is_deep(headers)? != Some(false) {
-        let why = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:error xmlns:D=\"DAV:\"><D:propfind-finite-depth/></D:error>\n";
-        return parsed(Infinite(why));
-    }
-    let folder = match &*name.text {
-        "" => String::new(),
-        text => format!("{text}/"),
-    };
-    let mut target = ListTarget::new(folder, Query::default(), ListFormat::Html);
-    target.page.limit = PAGE;
-    parsed(Find {
-        with_members: depth == Some(b"1"),
-        prefix: asked
-            .client
-            .forwarded_prefix(headers)
-            .unwrap_or_default()
-            .into(),
-        name,
-        target,
-    })
-}
-
-/// A PROPFIND of all below a folder, at any depth: it is refused (section 9.1.1).
-struct Infinite(&'static str);
-
-#[async_trait(?Send)]
-impl Verb for Infinite {
-    async fn perform(self: Box<Self>, _: &RequestContext, _: &mut Received<'_>) -> Outcome {
-        Ok(unstored(StatusCode::FORBIDDEN, MEDIA_TYPE, self.0).into())
-    }
-}
-
-#[async_trait(?Send)]
-impl Verb for Find {
-    fn needs(&self) -> Vec<Need<'_>> {
-        vec![Need::any(Right::List, &self.name.text)]
-    }
-
-    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
-        client.meet_all(self.needs())?;
-        client.may_list(&mut self.target.page);
-        Ok(())
-    }
-
-    async fn perform(
-        self: Box<Self>,
-        request: &RequestContext,
-        body: &mut Received<'_>,
-    ) -> Outcome {
-        let Self {
-            name,
-            target,
-            with_members,
-            prefix,
-        } = *self;
-        let wanted = wanted(xml::receive(body).await?);
-        let service = &request.service;
-        let found = resource(request, &name).await?.ok_or(NO_SUCH_KEY)?;
-        let writer = Writer {
-            wanted,
-            prefix,
-            locks: service.locks.clone(),
-            available: None,
-        };
-        let mut text = BEGIN.to_owned();
-        let value = match &found {
-            Resource::Value(found) => {
-                let may_see = |client: &Principal| client.allows(Right::List, &name.text);
-                if !request.principal().is_none_or(may_see) {
-                    return Err(NO_SUCH_KEY);
-                }
-                Some((found.len(), validators(found).etag, found.date()))
+impl Writer {
+    /// The answer about `item`. The `date` is that of a value for people, or when something in a folder was last made
+    /// or removed.
+    fn response(&self, item: &Item<'_>, date: SystemTime) -> String {
+        let (mut found, mut missing) = (String::new(), String::new());
+        for asked in &*self.wanted.properties {
+            let name = &asked.name;
+            match self.property(name, item, date).filter(|_| asked.is(name)) {
+                Some(_) if self.wanted.names_alone => found += &asked.empty(),
+                Some(value) => found.extend(["<D:", name, ">", &value, "</D:", name, ">"]),
+                None if self.wanted.are_named => missing += &asked.empty(),
+                None => {}
             }
-            Resource::Folder => None,
-        };
-        let Some((len, etag, date)) = value else {
-            return folder(request, writer, &name, target.page, with_members, text).await;
-        };
-        let item = Item {
-            name: &name.text,
-            value: Some((len, &etag, date)),
-        };
-        writer.write(&mut text, &item);
-        text.push_str(END);
-        Ok(multistatus(Body::bytes(text)))
+        }
+        let mut stats = propstat("200 OK", &found);
+        if !missing.is_empty() {
+            stats += &propstat("404 Not Found", &missing);
+        }
+        xml::response(&self.prefix, item.text, &stats)
+    }
+
+    /// The answers about all in `listing`, whose folders have these dates.
+    fn members(&self, listing: &Listing, dates: &[SystemTime]) -> String {
+        let (items, mut dates) = (items(listing), dates.iter());
+        let responses = items.iter().map(|item| {
+            // Folders come in the same order.
+            let of_folder = || dates.next().copied().unwrap_or(UNIX_EPOCH);
+            let date = item.value.map_or_else(of_folder, ListedValue::date);
+            self.response(item, date)
+        });
+        responses.collect()
+    }
+
+    /// The value of a property, as XML; `None` where the item has none of this name.
+    fn property(&self, name: &str, item: &Item<'_>, date: SystemTime) -> Option<String> {
+        let of = item.text.trim_end_matches('/');
+        Some(match (name, item.value) {
+            ("resourcetype", None) => "<D:collection/>".to_owned(),
+            ("resourcetype", Some(_)) => String::new(),
+            ("displayname", _) => xml::text(of.rsplit('/').next()?),
+            ("getcontentlength", Some(value)) => value.len.to_string(),
+            ("getcontenttype", Some(_)) => xml::text(&media::of(of, None, false)),
+            ("getetag", Some(value)) => xml::text(&value.validators.etag),
+            ("getlastmodified", _) => fmt_http_date(date),
+            ("creationdate", _) => humantime::format_rfc3339_seconds(date).to_string(),
+            ("supportedlock", _) => SUPPORTED.to_owned(),
+            ("lockdiscovery", _) => {
+                let locks = self.locks.as_ref().map(|locks| locks.of(of));
+                let locks = locks.iter().flatten();
+                locks.map(|lock| discovered(&self.prefix, lock)).collect()
+            }
+            (QUOTA, None) => self.available?.to_string(),
+            _ => return None,
+        })
     }
 }
 
-fn multistatus(body: Body) -> Reply {
-    let response = plain(StatusCode::MULTI_STATUS, body);
-    let response = with(response, |headers| {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
-    });
-    response.into()
+/// Answers a PROPFIND.
+pub async fn find(
+    request: &RequestContext,
+    target: Target,
+    asked: Find,
+    body: &mut Received<'_>,
+) -> Outcome {
+    let wanted = Wanted::of(xml::receive(body).await?);
+    let found = target.found(request).await?;
+    let Target { name, prefix } = target;
+    let writer = Writer {
+        wanted,
+        prefix,
+        locks: request.service.locks.clone(),
+        available: None,
+    };
+    let Resource::Value(found) = found else {
+        return match asked.with_members {
+            Some(with_members) => folder(request, writer, asked.page, with_members).await,
+            None => Ok(unstored(StatusCode::FORBIDDEN, MEDIA_TYPE, NOT_FINITE).into()),
+        };
+    };
+    let may_see = |client: &Principal| client.allows(Right::List, &name.text);
+    if !request.principal().is_none_or(may_see) {
+        return Err(NO_SUCH_KEY);
+    }
+    let value = ListedValue {
+        len: found.len(),
+        validators: validators(&found),
+        end: None,
+        date: Some(found.date()),
+    };
+    let item = Item {
+        text: &name.text,
+        value: Some(&value),
+    };
+    Ok(multistatus(&writer.response(&item, found.date())))
 }
 
 /// The answer about a folder, of which a client that may not list all sees what it may.
 async fn folder(
     request: &RequestContext,
     mut writer: Writer,
-    name: &Name,
     page: Page,
     with_members: bool,
-    mut text: String,
 ) -> Outcome {
     let service = Rc::clone(&request.service);
     let sees_all = page.within.has(&page.prefix);
-    let first = if with_members || !sees_all {
+    let mut first = None;
+    if with_members || !sees_all {
         let found = service.store.list(service.reactor, page.clone()).await?;
-        if !sees_all && found.keys.is_empty() && found.folders.is_empty() {
+        if !sees_all && !has_any(&found) {
             return Err(NO_SUCH_KEY);
         }
-        Some(found)
-    } else {
-        None
-    };
-    if writer.names(QUOTA) {
+        first = Some(found).filter(|_| with_members);
+    }
+    if (writer.wanted.properties.iter()).any(|asked| asked.is(QUOTA)) {
         let free = service.store.probe().await?;
         writer.available = free.map(Free::beyond_floor);
     }
     let own = Item {
-        name: &name.text,
+        text: &page.prefix,
         value: None,
     };
-    writer.write(&mut text, &own);
-    let Some(first) = first.filter(|_| with_members) else {
-        text.push_str(END);
-        return Ok(multistatus(Body::bytes(text)));
+    let date = dates(&service.store, &page, vec![page.prefix.clone()]).await?[0];
+    let own = writer.response(&own, date);
+    let Some(first) = first else {
+        return Ok(multistatus(&own));
     };
-    let begin = stream::once(async move { Ok(Piece::Bytes(Bytes::from(text))) });
-    let members = stream::try_unfold(Some((first, page)), move |state| {
-        let (service, writer) = (Rc::clone(&service), writer.clone());
+    let exchange = Rc::clone(&request.guard.exchange);
+    let of_pieces = Rc::clone(&service);
+    let pieces = stream::try_unfold(Some((BEGIN.to_owned() + &own, first, page)), move |state| {
+        let (service, writer) = (Rc::clone(&of_pieces), writer.clone());
         async move {
-            let Some((listing, mut page)) = state else {
+            let Some((mut text, listing, mut page)) = state else {
                 return Ok::<_, Refusal>(None);
             };
-            let next = listing.next.clone();
-            let write = move |listing: &Listing| writer.members(listing);
-            let text = written(&service.store, listing, false, write).await?;
-            let Some(after) = next else {
-                let piece = Piece::Bytes(Bytes::from(text + END));
-                return Ok(Some((piece, None)));
-            };
-            page.after = after;
-            let listing = service.store.list(service.reactor, page.clone()).await?;
-            Ok(Some((
-                Piece::Bytes(Bytes::from(text)),
-                Some((listing, page)),
-            )))
+            let (next, mut rest) = (listing.next.clone(), None);
+            let dates = dates(&service.store, &page, listing.folders.clone()).await?;
+            let write = move |listing: &Listing| writer.members(listing, &dates);
+            text += &written(&service.store, listing, false, write).await?;
+            if let Some(after) = next {
+                page.after = after;
+                let listing = service.store.list(service.reactor, page.clone()).await?;
+                rest = Some((String::new(), listing, page));
+            } else {
+                text += END;
+            }
+            Ok(Some((Piece::Bytes(text.into()), rest)))
         }
     });
-    let (service, exchange) = (
-        Rc::clone(&request.service),
-        Rc::clone(&request.guard.exchange),
-    );
-    let members = members.map_err(move |why| service.broke_off(why, &exchange));
-    let pieces = Box::pin(begin.chain(members));
-    Ok(multistatus(Body::of(Content::Made(pieces))))
+    let pieces = pieces.map_err(move |why| service.broke_off(why, &exchange));
+    let body = Body::of(Content::Made(Box::pin(pieces)));
+    Ok(xml::reply(plain(StatusCode::MULTI_STATUS, body)))
 }
 
-/// What the body of a PROPFIND asks for.
-fn wanted(body: Option<Element>) -> Wanted {
-    let Some(root) = body else {
-        return Wanted::All { names: false };
+/// The dates of `folders`, the names of which end with `/`; 1970 of one that the client does not see all of.
+async fn dates(
+    store: &Store,
+    page: &Page,
+    folders: Vec<String>,
+) -> Result<Vec<SystemTime>, Refusal> {
+    let sees: Vec<_> = folders.iter().map(|it| page.within.has(it)).collect();
+    let dates = store.folder_dates(folders).await?.into_iter().zip(sees);
+    let seen = dates.map(|(date, sees)| if sees { date } else { UNIX_EPOCH });
+    Ok(seen.collect())
+}
+
+/// Answers a PROPPATCH. Each property is refused by itself: Explorer sets times, and goes on where the answer is 207.
+pub async fn patch(
+    request: &RequestContext,
+    Target { name, prefix }: &Target,
+    body: &mut Received<'_>,
+) -> Outcome {
+    let asked = xml::receive(body).await?;
+    let found = resource(request, name).await?.ok_or(NO_SUCH_KEY)?;
+    let _changing = request.begin_change(&[Scope::one(&name.text)])?;
+    let changes = asked.iter().flat_map(|root| &root.children);
+    let props = changes.filter_map(|change| change.child("prop"));
+    let names = props.flat_map(|prop| &prop.children).map(Element::empty);
+    let refused = propstat("403 Forbidden", &names.collect::<String>());
+    let text = match found {
+        Resource::Value(_) => name.text.clone(),
+        Resource::Folder => name.of_folder(),
     };
-    if let Some(prop) = root.child("prop") {
-        let names = prop.children.iter().map(|child| Element {
-            namespace: child.namespace.clone(),
-            name: child.name.clone(),
-            ..Element::default()
-        });
-        return Wanted::Some(names.collect());
-    }
-    let names = root.child("propname").is_some();
-    Wanted::All { names }
-}
-
-/// A change of properties, none of which are kept.
-struct Patch {
-    name: Name,
-    conditions: Conditions,
-    prefix: Box<str>,
-}
-
-/// The PROPPATCH of `name`.
-pub fn patch(asked: &RequestHead<'_>, name: Name, conditions: Conditions) -> Parsed {
-    let prefix = asked.client.forwarded_prefix(&asked.head.headers);
-    parsed(Patch {
-        name,
-        conditions,
-        prefix: prefix.unwrap_or_default().into(),
-    })
-}
-
-#[async_trait(?Send)]
-impl Verb for Patch {
-    fn needs(&self) -> Vec<Need<'_>> {
-        to_store(&self.name)
-    }
-
-    /// Each property is refused by itself: Explorer sets times, and goes on where the answer is 207.
-    async fn perform(
-        self: Box<Self>,
-        request: &RequestContext,
-        body: &mut Received<'_>,
-    ) -> Outcome {
-        let asked = xml::receive(body).await?;
-        self.conditions.check(request, &self.name).await?;
-        let found = resource(request, &self.name).await?.ok_or(NO_SUCH_KEY)?;
-        let _changing = request.begin_change(&[Scope::one(&self.name.text)])?;
-        let changes = asked.iter().flat_map(|root| &root.children);
-        let names = changes
-            .filter_map(|change| change.child("prop"))
-            .flat_map(|prop| &prop.children);
-        let names: String = names.map(Element::empty).collect();
-        let is_folder = matches!(found, Resource::Folder);
-        let end = if is_folder && !self.name.text.is_empty() {
-            "/"
-        } else {
-            ""
-        };
-        let href = format!("{}/{}{end}", self.prefix, encoded(&self.name.text));
-        let mut text = BEGIN.to_owned();
-        xml::write_response(&mut text, &href, &[(xml::FORBIDDEN, names)]);
-        text.push_str(END);
-        Ok(multistatus(Body::bytes(text)))
-    }
-}
-
-/// The answer about a change of a folder of which something stays: what, and why.
-pub fn stayed(stays: &Stays, prefix: &str) -> Reply {
-    let mut text = BEGIN.to_owned();
-    for it in &stays.why {
-        let href = format!("{prefix}/{}", encoded(&it.name));
-        xml::write_failure(&mut text, &href, &it.reason);
-    }
-    text.push_str(END);
-    multistatus(Body::bytes(text))
+    Ok(multistatus(&xml::response(prefix, &text, &refused)))
 }

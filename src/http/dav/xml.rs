@@ -3,16 +3,21 @@
 //! A body is short, shallow, and has no document type, so no entity of its own: another is refused. Pure, but for the
 //! receiving.
 
-use hyper::StatusCode;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{Response, StatusCode};
 use quick_xml::NsReader;
-use quick_xml::escape::escape;
+use quick_xml::escape::{escape, unescape};
 use quick_xml::events::Event;
 use quick_xml::name::ResolveResult;
 
 use crate::http::body::request::Received;
+use crate::http::body::response::Body;
+use crate::http::head::syntax::encoded;
+use crate::http::locks::Lock;
 use crate::http::refusal::Refusal;
-use crate::http::refusal::common::too_large;
 use crate::http::refusal::kind::Kind;
+use crate::http::response::{Reply, plain};
+use crate::store::Stays;
 
 const BAD_XML: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-xml");
 
@@ -30,6 +35,11 @@ const DAV: &str = "DAV:";
 
 pub const MEDIA_TYPE: &str = "application/xml; charset=utf-8";
 
+/// The beginning and the end of an answer about several resources.
+pub const BEGIN: &str =
+    "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\">\n";
+pub const END: &str = "</D:multistatus>\n";
+
 /// An element: its namespace and name, its text, and what is in it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Element {
@@ -40,6 +50,15 @@ pub struct Element {
 }
 
 impl Element {
+    /// The empty element of the RFC of this name.
+    pub fn of_rfc(name: &str) -> Self {
+        Self {
+            namespace: DAV.to_owned(),
+            name: name.to_owned(),
+            ..Self::default()
+        }
+    }
+
     /// True for an element of the RFC of this name.
     pub fn is(&self, name: &str) -> bool {
         self.namespace == DAV && self.name == name
@@ -52,33 +71,21 @@ impl Element {
 
     /// The element without its content, as it stands in an answer.
     pub fn empty(&self) -> String {
-        let Self {
-            namespace, name, ..
-        } = self;
-        match &**namespace {
-            DAV => format!("<D:{name}/>"),
-            namespace => format!("<{name} xmlns=\"{}\"/>", escape(namespace)),
+        match (&*self.namespace, &self.name) {
+            (DAV, name) => format!("<D:{name}/>"),
+            (namespace, name) => format!("<{name} xmlns=\"{}\"/>", text(namespace)),
         }
     }
 }
 
 /// The root of the document that is the `body`; `None` where that is empty.
 pub async fn receive(body: &mut Received<'_>) -> Result<Option<Element>, Refusal> {
-    let mut text = Vec::new();
-    while let Some(bytes) = body.next().await? {
-        if text.len() + bytes.len() > MOST {
-            return Err(too_large(MOST as u64));
-        }
-        text.extend_from_slice(&bytes);
-    }
+    let text = body.whole(MOST).await?;
     if text.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
     }
-    let root = parse(&text);
-    let bad = || {
-        BAD_XML.because("the body is no XML that this server takes: it has no document type, and is neither deep nor long")
-    };
-    root.map(Some).ok_or_else(bad)
+    let bad = "the body is no XML that this server takes: it has no document type, and is neither deep nor long";
+    parse(&text).map(Some).ok_or_else(|| BAD_XML.because(bad))
 }
 
 /// The root of a document; `None` where it is malformed, or beyond the limits.
@@ -86,16 +93,16 @@ pub fn parse(text: &[u8]) -> Option<Element> {
     let text = str::from_utf8(text).ok()?;
     let mut reader = NsReader::from_str(text.trim_start_matches('\u{feff}'));
     reader.config_mut().expand_empty_elements = true;
-    let (mut open, mut count): (Vec<Element>, usize) = (Vec::new(), 0);
+    let (mut open, mut root, mut count): (Vec<Element>, _, _) = (Vec::new(), None, 0);
     loop {
         match reader.read_resolved_event().ok()? {
             (namespace, Event::Start(start)) => {
                 count += 1;
-                if open.len() >= MOST_DEEP || count > MOST_ELEMENTS {
+                if open.len() >= MOST_DEEP || count > MOST_ELEMENTS || root.is_some() {
                     return None;
                 }
                 let namespace = match namespace {
-                    ResolveResult::Bound(namespace) => namespace.0.to_owned(),
+                    ResolveResult::Bound(namespace) => unescape(namespace.0).ok()?.into_owned(),
                     ResolveResult::Unbound => String::new(),
                     ResolveResult::Unknown(_) => return None,
                 };
@@ -112,10 +119,10 @@ pub fn parse(text: &[u8]) -> Option<Element> {
             }
             (_, Event::End(_)) => {
                 let element = open.pop()?;
-                let Some(parent) = open.last_mut() else {
-                    return ends(&mut reader).then_some(element);
-                };
-                parent.children.push(element);
+                match open.last_mut() {
+                    Some(parent) => parent.children.push(element),
+                    None => root = Some(element),
+                }
             }
             (_, Event::Text(text)) => add(&mut open, &text)?,
             (_, Event::CData(text)) => add(&mut open, &text)?,
@@ -125,19 +132,8 @@ pub fn parse(text: &[u8]) -> Option<Element> {
                 add(&mut open, &char.or_else(|| named().map(str::to_owned))?)?;
             }
             (_, Event::Decl(_) | Event::Comment(_) | Event::PI(_)) => {}
-            (_, Event::DocType(_) | Event::Eof | Event::Empty(_)) => return None,
-        }
-    }
-}
-
-/// True where nothing stands behind the root.
-fn ends(reader: &mut NsReader<&[u8]>) -> bool {
-    loop {
-        match reader.read_event() {
-            Ok(Event::Eof) => return true,
-            Ok(Event::Comment(_) | Event::PI(_)) => {}
-            Ok(Event::Text(text)) if text.trim().is_empty() => {}
-            _ => return false,
+            (_, Event::Eof) => return root,
+            (_, Event::DocType(_) | Event::Empty(_)) => return None,
         }
     }
 }
@@ -159,41 +155,69 @@ fn is_name(name: &str) -> bool {
     name.starts_with(is_letter) && name.chars().all(is_part)
 }
 
-/// The beginning and the end of an answer about several resources.
-pub const BEGIN: &str =
-    "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\">\n";
-pub const END: &str = "</D:multistatus>\n";
-
-/// The statuses of properties.
-pub const OK: &str = "200 OK";
-pub const FORBIDDEN: &str = "403 Forbidden";
-pub const NOT_FOUND: &str = "404 Not Found";
-
-/// Adds what an answer says of the resource at `href`: its properties, those of each status together.
-pub fn write_response(to: &mut String, href: &str, found: &[(&str, String)]) {
-    to.push_str("<D:response><D:href>");
-    to.push_str(&escape(href));
-    to.push_str("</D:href>");
-    for (status, properties) in found {
-        to.push_str("<D:propstat><D:prop>");
-        to.push_str(properties);
-        to.push_str("</D:prop><D:status>HTTP/1.1 ");
-        to.push_str(status);
-        to.push_str("</D:status></D:propstat>");
-    }
-    to.push_str("</D:response>\n");
+/// Text as an answer has it: what no document can have, and names may, is replaced (section 2.2 of XML 1.0).
+pub fn text(given: &str) -> String {
+    let may_be = |c: char| !c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}');
+    let is_right = |c: char| may_be(c) || matches!(c, '\t' | '\n' | '\r');
+    let right = given
+        .chars()
+        .map(|c| if is_right(c) { c } else { '\u{fffd}' });
+    escape(right.collect::<String>()).into_owned()
 }
 
-/// Adds that the resource at `href` stays, and why.
-pub fn write_failure(to: &mut String, href: &str, why: &str) {
-    let (href, why) = (escape(href), escape(why));
-    to.extend([
-        "<D:response><D:href>",
-        &*href,
-        "</D:href><D:status>HTTP/1.1 409 Conflict</D:status><D:responsedescription>",
-        &*why,
-        "</D:responsedescription></D:response>\n",
-    ]);
+/// What an answer says of the value or folder of this name, below the `prefix` of a proxy.
+pub fn response(prefix: &str, name: &str, said: &str) -> String {
+    let name = encoded(name);
+    format!("<D:response><D:href>{prefix}/{name}</D:href>{said}</D:response>\n")
+}
+
+/// What an answer says of `properties` that have this `status`.
+pub fn propstat(status: &str, properties: &str) -> String {
+    format!(
+        "<D:propstat><D:prop>{properties}</D:prop><D:status>HTTP/1.1 {status}</D:status></D:propstat>"
+    )
+}
+
+/// A lock, as an answer has it.
+pub fn discovered(prefix: &str, lock: &Lock) -> String {
+    let (owner, token, seconds) = (&lock.owner, &lock.token, lock.timeout.as_secs());
+    let (name, depth) = (
+        encoded(&lock.name),
+        if lock.is_deep { "infinity" } else { "0" },
+    );
+    let scope = if lock.is_shared {
+        "shared"
+    } else {
+        "exclusive"
+    };
+    format!(
+        "<D:activelock><D:locktype><D:write/></D:locktype><D:lockscope><D:{scope}/></D:lockscope><D:depth>{depth}</D:depth>\
+         <D:owner>{owner}</D:owner><D:timeout>Second-{seconds}</D:timeout><D:locktoken><D:href>{token}</D:href></D:locktoken>\
+         <D:lockroot><D:href>{prefix}/{name}</D:href></D:lockroot></D:activelock>"
+    )
+}
+
+/// The answer with these responses.
+pub fn multistatus(responses: &str) -> Reply {
+    let body = Body::bytes(format!("{BEGIN}{responses}{END}"));
+    reply(plain(StatusCode::MULTI_STATUS, body))
+}
+
+/// The answer to a change of a folder of which something stays: what, and why.
+pub fn stayed(prefix: &str, stays: &Stays) -> Reply {
+    let of_one = stays.why.iter().map(|it| {
+        let why = text(&it.reason);
+        let said = format!("<D:status>HTTP/1.1 409 Conflict</D:status><D:responsedescription>{why}</D:responsedescription>");
+        response(prefix, &it.name, &said)
+    });
+    multistatus(&of_one.collect::<String>())
+}
+
+/// The answer whose body is XML.
+pub fn reply(response: Response<Body>) -> Reply {
+    Reply::from(response).with(|headers| {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+    })
 }
 
 #[cfg(test)]
@@ -210,6 +234,9 @@ mod tests {
         let other = &prop.children[1];
         assert_eq!((&*other.namespace, &*other.text), ("http://a/", "<A"));
         assert_eq!(other.empty(), "<size xmlns=\"http://a/\"/>");
+        let other = parse(b"<a xmlns='b&amp;c'/>").unwrap();
+        assert_eq!(other.empty(), "<a xmlns=\"b&amp;c\"/>");
+        assert_eq!(super::text("a\u{1}<\n"), "a\u{fffd}&lt;\n");
     }
 
     #[test]

@@ -63,16 +63,18 @@ impl Verb for CopyFolder {
     }
 
     async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
-        let copied = copy_folder(request, self.0).await?;
+        let copied = copy_folder(request, self.0, async || Ok(Stays::default())).await?;
         Ok(report(&copied, &copied.stays))
     }
 }
 
-/// Copies the values below the folder, some at a time, after a look at the rights to all and at their names. A failure
+/// Copies the values below the folder, some at a time, after a look at the rights to all, at their names and at the
+/// room for them. Then `clear` removes what is in the way: where something stays of that, nothing is copied. A failure
 /// ends it; a value that is refused alone is told, and so is a folder that the server may not read.
 pub async fn copy_folder(
     request: &RequestContext,
     asked: FolderMove,
+    clear: impl AsyncFnOnce() -> Result<Stays, Refusal>,
 ) -> Result<CopiedFolder, Refusal> {
     let _changing = request.begin_change(&[Scope::deep(asked.to.as_str())])?;
     request.guard.exchange.record.end_with_client();
@@ -97,7 +99,6 @@ pub async fn copy_folder(
     if values == 0 && !store.has_folder(&asked.from).await? {
         return Err(NO_SUCH_FOLDER);
     }
-    store.check_folder(&asked.to).await?;
     if let Some(plan) = plan
         && plan.check().await?
     {
@@ -106,6 +107,11 @@ pub async fn copy_folder(
             plan.spare(found.values.iter().map(|(key, _)| key));
         }
     }
+    let stays = clear().await?;
+    if stays.count > 0 {
+        return Ok(CopiedFolder { copied: 0, stays });
+    }
+    store.check_folder(&asked.to).await?;
     let (mut made, mut first) = (CopiedFolder::default(), Vec::new());
     let met = match copy_all(request, &asked, &mut made, &mut first).await {
         Ok(met) => met,
@@ -123,19 +129,6 @@ pub async fn copy_folder(
         made.stays.add(name, format!("{GONE}: {gone}"));
     }
     Ok(made)
-}
-
-/// Refuses the copy of a folder if one of a value below it would be refused by its name, or by the rights of the
-/// client.
-pub async fn check_copies(request: &RequestContext, asked: &FolderMove) -> Result<(), Refusal> {
-    let service = &*request.service;
-    let mut below = ValuesBelow::of(&asked.from, Order::AsRead);
-    while let Some(found) = (service.store.next_values(service.reactor, &mut below)).await? {
-        for (key, _) in &found.values {
-            copy_of(request.principal(), &service.config, asked, key)?;
-        }
-    }
-    Ok(())
 }
 
 /// Copies the values below the folder, and notes in `made` what came of it, and in `first` the keys of the first

@@ -8,9 +8,9 @@ use hyper::Method;
 
 use crate::http::folders::change::{MakeFolder, MoveFolder, RemoveFolder};
 use crate::http::folders::copy::CopyFolder;
-use crate::http::head::path::folder;
+use crate::http::head::path::{folder, name};
 use crate::http::refusal::Refusal;
-use crate::http::refusal::common::{FOLDER_PRECONDITION, NO_SUCH_PATH, ROOT};
+use crate::http::refusal::common::{FOLDER_PRECONDITION, ROOT};
 use crate::http::request::head::RequestHead;
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::moves::Relocating;
@@ -61,12 +61,9 @@ pub fn extension(asked: &RequestHead<'_>) -> Parsed {
 /// The folder at the path, with a `/` at the end or without, which is to be changed.
 fn changed(asked: &RequestHead<'_>) -> Result<Key<'static>, Refusal> {
     asked.query.check_all(OF_FOLDER)?;
-    let folder = match folder(asked.path)? {
-        Some(found) => found,
-        None => folder(&format!("{}/", asked.path))?.ok_or(NO_SUCH_PATH)?,
-    };
+    let (folder, _) = name(asked.path)?;
     asked.config.may_change()?;
-    Ok(Key::new(folder.trim_end_matches('/').to_owned())?)
+    Ok(Key::new(folder)?)
 }
 
 /// The folder at the path, which is to be made.

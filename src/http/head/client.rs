@@ -14,6 +14,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::access::ClientSource;
 use crate::http::head::allowlists::is_authority;
+use crate::http::head::names::AuthorizationFields;
 use crate::http::head::syntax::only;
 
 /// The other end of a connection.
@@ -62,6 +63,24 @@ pub enum Door {
     S3,
 }
 
+impl Door {
+    /// The doors beside the plain one, each with the word for it in front of a place to listen.
+    const WORDS: &[(Self, &str)] = &[(Self::Dav, "dav+"), (Self::S3, "s3+")];
+
+    /// The word for it; none for the plain one.
+    pub fn word(self) -> &'static str {
+        let found = Self::WORDS.iter().find(|(door, _)| *door == self);
+        found.map_or("", |(_, word)| word)
+    }
+
+    /// The door at a `place` to listen, and the place behind the word for it.
+    pub fn of(place: &str) -> (Self, &str) {
+        let mut doors = Self::WORDS.iter();
+        let found = doors.find_map(|(door, word)| Some((*door, place.strip_prefix(word)?)));
+        found.unwrap_or((Self::Plain, place))
+    }
+}
+
 /// The client of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Client {
@@ -98,6 +117,17 @@ impl Client {
             return None;
         }
         only(headers, &HeaderName::from_static(name))?.to_str().ok()
+    }
+
+    /// The user whom a trusted proxy has signed on, by this field.
+    pub fn signed_on<'h>(
+        &self,
+        field: &HeaderName,
+        headers: &'h HeaderMap,
+    ) -> AuthorizationFields<'h> {
+        let fields = headers.get_all(field).iter().filter(|_| self.by_trusted);
+        let fields = fields.map(HeaderValue::as_bytes);
+        fields.fold(AuthorizationFields::Nothing, AuthorizationFields::and)
     }
 
     /// True where the client asked by `https`, as far as the server knows: over TLS, or of a trusted proxy that says

@@ -13,7 +13,7 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The prefixes of fields that only clients of a store send, and proxies of its cloud.
 pub const STORES: [&str; 3] = ["x-amz-", "x-ms-", "x-goog-"];
 
-/// The fields Authorization of a request.
+/// The fields Authorization of a request, or those by which a proxy names a user.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum AuthorizationFields<'a> {
     /// There is none.

@@ -76,6 +76,18 @@ pub fn folder(path: &str) -> Result<Option<String>, Refusal> {
     Ok(Some(text[..text.len() - 1].to_owned()))
 }
 
+/// The name of the value or folder that `path` names, and whether the path ends with `/`; empty for the root.
+pub fn name(path: &str) -> Result<(String, bool), Refusal> {
+    if path == "/" {
+        return Ok((String::new(), true));
+    }
+    let (found, is_folder) = match folder(path)? {
+        Some(found) => (found, true),
+        None => (folder(&format!("{path}/"))?.ok_or(NO_SUCH_PATH)?, false),
+    };
+    Ok((found.trim_end_matches('/').to_owned(), is_folder))
+}
+
 #[cfg(test)]
 mod tests {
     use crate::http::head::path::*;

@@ -4,6 +4,7 @@
 pub mod index;
 pub mod perform;
 pub mod site;
+pub mod unlisted;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -20,7 +21,9 @@ use crate::http::head::syntax::put;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::PRECONDITION;
 use crate::http::service_config::ServiceConfig;
-use crate::store::{Current, ListedValue, Listing, Page, Preconditions, Prefixes, Verdict};
+use crate::store::{
+    Current, ListedValue, Listing, Page, Preconditions, Prefixes, Unlisted, Verdict,
+};
 
 /// The number of keys on a page, unless its request says it.
 pub const DEFAULT_LIMIT: usize = 1_000;
@@ -98,6 +101,10 @@ pub struct ListTarget {
     /// The query says the format, and so does the address of the next page.
     pub names_format: bool,
     pub preconditions: Option<Preconditions>,
+    /// The page for browsers asks what the folder has beside its listing.
+    pub wants_unlisted: bool,
+    /// The query as it was asked, for the address of the folder that links lead to.
+    pub query: Option<Box<str>>,
 }
 
 impl ListTarget {
@@ -121,6 +128,8 @@ impl ListTarget {
             format,
             names_format: query.format.is_some(),
             preconditions: None,
+            wants_unlisted: query.unlisted,
+            query: None,
         }
     }
 
@@ -154,9 +163,16 @@ impl ListTarget {
 /// The parameters of a listing.
 pub const PARAMETERS: &Parameters = &Parameters {
     of: "a listing",
-    once: &["prefix", "after", "limit", "delimiter", "format"],
+    once: &[
+        "prefix",
+        "after",
+        "limit",
+        "delimiter",
+        "format",
+        "unlisted",
+    ],
     many: &[],
-    hint: "it has prefix, after, limit, delimiter and format, and an archive has archive and files",
+    hint: "it has prefix, after, limit, delimiter, format and unlisted, and an archive has archive and files",
 };
 
 /// The query of a listing.
@@ -167,6 +183,7 @@ pub struct Query {
     pub limit: Option<usize>,
     by_folder: Option<bool>,
     pub format: Option<ListFormat>,
+    unlisted: bool,
 }
 
 impl Query {
@@ -192,6 +209,7 @@ impl Query {
             limit: query.get("limit").map(limit).transpose()?,
             by_folder: query.get("delimiter").map(by_folder).transpose()?,
             format: query.get("format").map(format).transpose()?,
+            unlisted: query.has("unlisted"),
         })
     }
 
@@ -240,6 +258,12 @@ struct JsonPage<'a> {
     prefixes: Option<&'a [String]>,
     /// The `after` of the next page, when there is one.
     next: Option<&'a str>,
+    /// The symbolic links that lead to a value or a folder, by their names, and a sentence about what is not shown;
+    /// where `unlisted` asks for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    links: Option<&'a [String]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unlisted: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -257,7 +281,7 @@ struct JsonKey<'a> {
 }
 
 /// The page as JSON.
-pub fn json(page: &Page, listing: &Listing) -> Vec<u8> {
+pub fn json(page: &Page, listing: &Listing, beside: Option<&Unlisted>, follows: bool) -> Vec<u8> {
     let keys = listing.keys.iter().map(|(key, value)| JsonKey {
         key: key.as_str(),
         size: value.len,
@@ -273,6 +297,8 @@ pub fn json(page: &Page, listing: &Listing) -> Vec<u8> {
         keys: keys.collect(),
         prefixes: page.by_folder.then_some(&listing.folders),
         next: listing.next.as_deref(),
+        links: beside.map(|beside| &*beside.followed),
+        unlisted: beside.map(|beside| unlisted::not_shown(beside, follows)),
     };
     let mut json = serde_json::to_vec(&page).unwrap_or_default();
     json.push(b'\n');

@@ -22,9 +22,9 @@ use crate::http::listing::{
 use crate::http::refusal::Refusal;
 use crate::http::request::{RequestContext, Service};
 use crate::http::response::{Outcome, Reply, empty, plain};
-use crate::http::values::get::GetOptions;
+use crate::http::values::symlinks;
 use crate::http::verb::Verb;
-use crate::store::{Error, Key, Listing, Page, Prefixes, Store};
+use crate::store::{Error, Key, Listing, Page, Prefixes, Store, Unlisted};
 
 /// The most items of a listing that a reactor writes itself.
 const WRITTEN_AT_ONCE: usize = 50;
@@ -73,11 +73,20 @@ impl Verb for ListTarget {
         let (mut target, service) = (*self, &*request.service);
         let page = target.page.clone();
         let listing = service.store.list(service.reactor, page).await?;
+        if let Some(to) = behind_links(request, &target, &listing).await? {
+            return Ok(redirect(to));
+        }
+        let beside = if target.wants_unlisted {
+            Some(unlisted(request, &target).await?)
+        } else {
+            None
+        };
+        let follows = service.config.follows_symlinks;
         let (next, format) = (target.next_link(&listing), target.format);
         let preconditions = target.preconditions.take();
         let render = move |listing: &Listing| {
             let text = match format {
-                ListFormat::Json => json(&target.page, listing),
+                ListFormat::Json => json(&target.page, listing, beside.as_ref(), follows),
                 ListFormat::Text => text(listing),
                 ListFormat::Html => index(&target, listing),
             };
@@ -127,7 +136,8 @@ fn first_below(folder: String, within: Prefixes) -> Page {
     }
 }
 
-fn has_any(listing: &Listing) -> bool {
+/// True where there is something in `listing`.
+pub fn has_any(listing: &Listing) -> bool {
     !listing.keys.is_empty() || !listing.folders.is_empty()
 }
 
@@ -137,7 +147,7 @@ pub async fn folder_of(
     request: &RequestContext,
     key: &Key<'_>,
     depth: usize,
-    options: Option<&GetOptions>,
+    query: Option<&str>,
 ) -> Result<Option<String>, Refusal> {
     let Service { store, reactor, .. } = &*request.service;
     let mut page = first_below(format!("{}/", key.as_str()), Prefixes::all());
@@ -151,10 +161,59 @@ pub async fn folder_of(
     }
     // Relative, as the server may be below a path of a proxy.
     let mut to = format!("{}{}/", up(depth), encoded(key.as_str()));
-    if let Some(query) = options.and_then(|options| options.query.as_deref()) {
+    if let Some(query) = query {
         to = format!("{to}?{query}");
     }
     Ok(Some(to))
+}
+
+/// The address of the folder of this name, or that symbolic links lead to from it, as [`folder_of`] finds it. A folder
+/// has one address: its listing and its page have the names by which all in it is changed.
+pub async fn linked_folder_of(
+    request: &RequestContext,
+    key: &Key<'_>,
+    depth: usize,
+    query: Option<&str>,
+) -> Result<Option<String>, Refusal> {
+    let found = folder_of(request, key, depth, query).await?;
+    if found.is_some() {
+        return Ok(found);
+    }
+    match symlinks::target(request, key, true).await? {
+        Some(target) => folder_of(request, &target, depth, query).await,
+        None => Ok(None),
+    }
+}
+
+/// The address of the folder that symbolic links lead to from that of `target`, whose `listing` has nothing.
+pub async fn behind_links(
+    request: &RequestContext,
+    target: &ListTarget,
+    listing: &Listing,
+) -> Result<Option<String>, Refusal> {
+    let name = target.folder.strip_suffix('/');
+    let follows = request.service.config.follows_symlinks && !has_any(listing);
+    let Some(name) = name.filter(|_| follows) else {
+        return Ok(None);
+    };
+    let query = target.query.as_deref();
+    linked_folder_of(request, &Key::new(name)?, depth(&request.path), query).await
+}
+
+/// What the folder of `target` has beside its listing; nothing for who may not list all of it, and with a page that is
+/// not its first.
+pub async fn unlisted(request: &RequestContext, target: &ListTarget) -> Result<Unlisted, Refusal> {
+    let (service, page) = (&*request.service, &target.page);
+    let is_first = page.prefix == target.folder && page.after.is_empty();
+    let directory = service.store.directory();
+    match directory.filter(|_| is_first && page.within.has(&target.folder)) {
+        Some(directory) => {
+            let follows = service.config.follows_symlinks;
+            let found = directory.lister.unlisted(&target.folder, follows);
+            Ok(found.await?)
+        }
+        None => Ok(Unlisted::default()),
+    }
 }
 
 /// Redirects a browser to the page. No cache may keep this: other clients get an answer at the address that they asked

@@ -13,7 +13,7 @@ use crate::http::body::request::Received;
 use crate::http::head::accept::codings;
 use crate::http::head::syntax::depth;
 use crate::http::listing::ListFormat;
-use crate::http::listing::perform::{address, folder_of, opens_folder, redirect};
+use crate::http::listing::perform::{address, folder_of, linked_folder_of, opens_folder, redirect};
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::NO_SUCH_KEY;
 use crate::http::request::RequestContext;
@@ -24,6 +24,7 @@ use crate::http::sites::Site;
 use crate::http::values::get::GetOptions;
 use crate::http::values::get::{GetOutcome, get};
 use crate::http::values::siblings::CODINGS;
+use crate::http::values::symlinks;
 use crate::http::verb::{Parsed, Verb};
 use crate::store::{Key, Purpose};
 
@@ -152,7 +153,11 @@ impl Verb for SiteRequest {
         } = *self;
         let is_index = matches!(otherwise, Otherwise::Listing(_));
         if !is_index || request.may_read(&key) {
-            let found = get(request, &key, Some(&options), Some(&codings)).await?;
+            let (asked, codings) = (Some(&options), Some(&*codings));
+            let found = match get(request, &key, asked, codings).await? {
+                None => symlinks::value(request, &key, asked, codings).await?,
+                found => found,
+            };
             if let Some(found) = found {
                 return Ok(answer(found, is_index, plain));
             }
@@ -190,7 +195,8 @@ impl Verb for SiteRequest {
                     return Ok(redirect(to));
                 }
                 if let Some(depth) = by_browser
-                    && let Some(to) = folder_of(request, &key, depth, Some(&options)).await?
+                    && let Some(to) =
+                        linked_folder_of(request, &key, depth, options.query.as_deref()).await?
                 {
                     return Ok(redirect(to));
                 }

@@ -12,6 +12,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
+use bytes::Bytes;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::http::refusal::kind::{Flag, Kind};
@@ -33,6 +34,8 @@ pub struct More {
     pub fields: HeaderMap,
     /// Members of the problem.
     pub members: BTreeMap<&'static str, u64>,
+    /// The body of the response in place of the reason.
+    pub json: Option<Bytes>,
     /// The failure of the store, of which the log has more than the client.
     pub cause: Option<Error>,
     /// What was done before.

@@ -18,7 +18,7 @@ use crate::http::head::syntax::{encoded, put, up};
 use crate::http::refusal::kind::Flag;
 use crate::http::refusal::{BulkProgress, BulkWork, Refusal};
 use crate::http::response::markup::Text;
-use crate::http::response::{TEXT, close, empty, unstored, with};
+use crate::http::response::{JSON, TEXT, close, empty, unstored, with};
 use crate::store::Key;
 
 /// A problem of RFC 9457; docs/http.md lists the names.
@@ -65,8 +65,11 @@ pub fn refuse(refusal: &Refusal, form: ErrorForm, compat: bool) -> Response<Body
     if kind.has(Flag::Empty) {
         return empty(kind.status);
     }
+    let json = refusal.besides().and_then(|more| more.json.clone());
     let mut response = if let Some(render) = form.by_door {
         render(refusal)
+    } else if let Some(json) = json {
+        unstored(kind.status, JSON, json)
     } else if kind.has(Flag::OfStore) && form.of_store && !form.problem {
         store_error(kind.status, refusal)
     } else {

@@ -117,6 +117,10 @@ pub fn shown(key: &str, encodes: bool) -> String {
 }
 
 /// The objects of a bucket.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "what a row of the table takes"
+)]
 pub fn list(asked: &RequestHead<'_>, target: Target) -> Parsed {
     let bucket = target.bucket().ok_or(NO_BUCKET)?;
     parsed(List {
@@ -218,7 +222,7 @@ impl Found {
         self.count += 1;
         let mut text = Document::part();
         text.within("CommonPrefixes", |text| {
-            text.add("Prefix", &asked.shown(prefix))
+            text.add("Prefix", &asked.shown(prefix));
         });
         self.prefixes.push_str(&text.end());
     }
@@ -260,16 +264,13 @@ async fn grouped(
                 found.next = Some(after);
                 return Ok(found);
             }
-            match common {
-                Some(common) => {
-                    found.add_prefix(asked, common);
-                    after = format!("{common}{LAST}");
-                    skips = Some(after.clone());
-                }
-                None => {
-                    found.add(asked, &item);
-                    name.clone_into(&mut after);
-                }
+            if let Some(common) = common {
+                found.add_prefix(asked, common);
+                after = format!("{common}{LAST}");
+                skips = Some(after.clone());
+            } else {
+                found.add(asked, &item);
+                name.clone_into(&mut after);
             }
         }
         match (&listing.next, &skips) {

@@ -73,8 +73,15 @@ pub fn identify(
     // Without subjects credentials mean nothing.
     let claim = guard.0.has_subjects().then(|| Claim::of(asked));
     let Some(claim) = claim.transpose()?.flatten() else {
-        return guard.identify(asked.common.presented, asked.client, proven);
+        return guard.identify(asked.common.presented, asked.user(), asked.client, proven);
     };
+    // No client is two subjects.
+    if !matches!(
+        asked.user(),
+        AuthorizationFields::Nothing | AuthorizationFields::Field(b"")
+    ) {
+        return Err(TWICE);
+    }
     claim.verify_time(SystemTime::now())?;
     let (policy, source) = (guard.0.policy(), asked.client.peer.source());
     let key = policy.s3_key(claim.key);

@@ -99,7 +99,7 @@ impl Verb for Put {
         let stored = put::put(request, asked, body).await;
         let stored = unless_gone(request, &key, wants, stored).await?;
         let response = with(empty(StatusCode::OK), |headers| {
-            put_field(headers, ETAG, stored.etag)
+            put_field(headers, ETAG, stored.etag);
         });
         Ok(response.into())
     }

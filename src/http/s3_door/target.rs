@@ -68,7 +68,7 @@ pub fn check_fields(asked: &RequestHead<'_>) -> Result<(), Refusal> {
         let has = |(known, values): &&(&str, &[&str])| {
             name == *known && values.iter().any(|it| it.as_bytes() == value.as_bytes())
         };
-        if !FIELDS.iter().any(|known| is_known(&known)) && !WITH.iter().any(|it| has(&it)) {
+        if !FIELDS.iter().any(is_known) && !WITH.iter().any(|it| has(&it)) {
             return Err(not_implemented(format!("the field {name} with this value")));
         }
     }
@@ -149,7 +149,7 @@ fn virtual_bucket(asked: &RequestHead<'_>) -> Option<String> {
         .head
         .uri
         .authority()
-        .map(|it| it.as_str())
+        .map(hyper::http::uri::Authority::as_str)
         .or_else(of_field)?;
     let host = host_and_port(authority).map_or(authority, |(host, _)| host);
     let host = host.to_ascii_lowercase();

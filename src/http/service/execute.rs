@@ -10,18 +10,20 @@ use hyper::StatusCode;
 use crate::failpoint;
 use crate::http::body::request::{Received, RequestBody};
 use crate::http::exchange::record::catch_panic_in;
-use crate::http::listing::perform::{folder_of, redirect};
+use crate::http::listing::perform::{linked_folder_of, redirect};
 use crate::http::refusal::common::NO_SUCH_KEY;
 use crate::http::refusal::kind::Kind;
 use crate::http::request::{RequestContext, attach};
 use crate::http::response::{Outcome, empty};
 use crate::http::service::answer::ServiceResult;
 use crate::http::service::operation::Operation;
-use crate::http::values::get::get;
+use crate::http::values::get::{GetOptions, get};
 use crate::http::values::put::put;
 use crate::http::values::representation::stored;
+use crate::http::values::symlinks;
 use crate::http::verb::{BodyUse, Verb};
 use crate::http::watch::feed::NO_WATCH;
+use crate::store::Key;
 
 const WITH_BODY: &Kind = &Kind::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "folder-with-body");
 
@@ -82,11 +84,16 @@ async fn execute(
             if let Some(found) = get(request, &key, options.as_deref(), None).await? {
                 return Ok(found.into());
             }
-            let Some(depth) = by_browser else {
+            if by_browser.is_none() && !request.service.config.follows_symlinks {
                 return Err(NO_SUCH_KEY);
-            };
-            let folder = Box::pin(folder_of(request, &key, depth, options.as_deref())).await?;
-            folder.map(redirect).ok_or(NO_SUCH_KEY)
+            }
+            Box::pin(answer_in_place(
+                request,
+                &key,
+                options.as_deref(),
+                by_browser,
+            ))
+            .await
         }
         Operation::Put(asked) => {
             let has_date = asked.has_date();
@@ -97,6 +104,23 @@ async fn execute(
         // The service itself subscribes, where the store has a feed.
         Operation::Watch(_) => Err(NO_WATCH.into()),
     }
+}
+
+/// The reply to a GET of `key`, which has no value: with the value that symbolic links lead to, or for a browser, at an
+/// address of this depth, with the address of a folder.
+async fn answer_in_place(
+    request: &RequestContext,
+    key: &Key<'_>,
+    options: Option<&GetOptions>,
+    by_browser: Option<usize>,
+) -> Outcome {
+    if let Some(found) = symlinks::value(request, key, options, None).await? {
+        return Ok(found.into());
+    }
+    let depth = by_browser.ok_or(NO_SUCH_KEY)?;
+    let query = options.and_then(|options| options.query.as_deref());
+    let folder = linked_folder_of(request, key, depth, query).await?;
+    folder.map(redirect).ok_or(NO_SUCH_KEY)
 }
 
 async fn perform_verb(

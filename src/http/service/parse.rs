@@ -16,6 +16,7 @@ use crate::http::auth::credentials::{AuthCache, INVALID, Principal, signed_link}
 use crate::http::auth::{CERTIFICATE_ENDED, Guard, Identified};
 use crate::http::head::accept::prefers_problem;
 use crate::http::head::client::Door;
+use crate::http::head::names::AuthorizationFields;
 use crate::http::head::path::{PAGES, WATCH};
 use crate::http::head::syntax::depth;
 use crate::http::refusal::Refusal;
@@ -25,13 +26,15 @@ use crate::http::request::head::RequestHead;
 use crate::http::response::problem::ErrorForm;
 use crate::http::service::operation::{Operation, methods};
 use crate::http::service_config::Routes;
+use crate::http::values::content_names::placed;
 use crate::http::values::get::GetOptions;
 use crate::http::values::other_store;
 use crate::http::values::put::put_of;
 use crate::http::verb::{OptionsRequest, Parsed, Row, parsed};
 use crate::http::watch::request::WatchRequest;
 use crate::http::{
-    archives, bazel, changes, dav, folders, forms, listing, s3_door, share, ui, uploads,
+    archives, bazel, changes, dav, folders, forms, listing, restic, s3_door, share, states, ui,
+    uploads,
 };
 
 pub mod explained;
@@ -46,14 +49,19 @@ const ROWS: &[Row] = &[
     archives::packing,
     archives::unpacking,
     bazel::entry,
+    restic::request,
     listing::site::site,
     ui::perform::listing,
     uploads::request::creation,
+    states::state,
     folders::removal,
     folders::extension,
     changes::removal,
     options,
 ];
+
+/// The other doors, each with what takes its requests first: those that it leaves are the plain door's.
+const DOORS: &[(Door, Row)] = &[(Door::Dav, dav::verb), (Door::S3, s3_door::verb)];
 
 /// The methods of the feed of changes: no HEAD, for the response has no end.
 const OF_WATCH: &str = "GET, OPTIONS";
@@ -123,7 +131,14 @@ impl<'a> RequestHead<'a> {
             let principal = guard.authenticate_link(link, kind, key.as_str())?;
             return Ok(Identified::Known(Some(principal)));
         }
-        guard.identify(common.presented, self.client, proven)
+        guard.identify(common.presented, self.user(), self.client, proven)
+    }
+
+    /// The user whom a trusted proxy has signed on.
+    pub fn user(&self) -> AuthorizationFields<'a> {
+        let field = self.config.proxy_user_header.as_ref();
+        let user = field.map(|field| self.client.signed_on(field, &self.head.headers));
+        user.unwrap_or_default()
     }
 
     /// The operation, narrowed to what the `principal` permits. The principal goes to the `context` of the response.
@@ -152,7 +167,8 @@ impl<'a> RequestHead<'a> {
     fn operation(&self, admin: Option<&Arc<Admin>>) -> Result<Operation<'a>, Refusal> {
         if self.client.door != Door::Plain
             && self.config.routes != Routes::Pages
-            && let Some(verb) = self.of_door()?
+            && let Some((_, row)) = DOORS.iter().find(|(door, _)| *door == self.client.door)
+            && let Some(verb) = row(self)?
         {
             return Ok(Operation::Other(verb));
         }
@@ -174,16 +190,6 @@ impl<'a> RequestHead<'a> {
         self.value()?.ok_or_else(|| self.refuse_method())
     }
 
-    /// The operation that the door of the client has for it.
-    #[cold]
-    fn of_door(&self) -> Parsed {
-        match self.client.door {
-            Door::Plain => Ok(None),
-            Door::Dav => dav::verb(self),
-            Door::S3 => s3_door::verb(self),
-        }
-    }
-
     /// The GET, HEAD or PUT of a value.
     fn value(&self) -> Result<Option<Operation<'a>>, Refusal> {
         match self.head.method {
@@ -199,12 +205,15 @@ impl<'a> RequestHead<'a> {
         if self.folder()?.is_some() {
             return Ok(None);
         }
-        let key = self.key()?;
-        if config.reads_by_rows
-            && (config.sites.below(key.as_str()).is_some()
-                || config.action_results.has(key.as_str()))
-        {
-            return Ok(None);
+        let mut key = self.key()?;
+        if config.reads_by_rows {
+            if let Some(place) = placed(&key, config) {
+                key = place;
+            } else if config.sites.below(key.as_str()).is_some()
+                || config.action_results.has(key.as_str())
+            {
+                return Ok(None);
+            }
         }
         let by_browser = (common.by_browser && !config.compat).then(|| depth(self.path));
         let has_options = common.has_read_conditions

@@ -1,5 +1,6 @@
-// One page of the listing of a folder, or what a search finds in it: files and folders in byte order, read from the server
-// and kept up to date; or all its names up to a bound, where a column sorts them. `rows.js` shows them.
+// What a folder has, or what a search finds in it: files and folders in byte order, read from the server and kept up to
+// date. A folder opens with all its names, where one answer has them; else with one page, until a column sorts them, up to
+// a bound. `rows.js` shows them.
 "use strict";
 
 const Keys = (() => {
@@ -7,6 +8,8 @@ const Keys = (() => {
   /** The most names that a column sorts, and those of one answer. */
   const SORTED = 100_000;
   const STEP = 10_000;
+  /** How long a page waits to be shown for the names behind it, in milliseconds. */
+  const SOON = 300;
 
   /** The place that is wanted, and the one that is shown, which is another until the server has answered. */
   let place = Place.of("");
@@ -22,11 +25,17 @@ const Keys = (() => {
   /** Whether `entries` are all names, and not a page of the server's; then a page is shown from this one on. */
   let isAll = false;
   let from = 0;
+  /** What the folder has beside: the symbolic links that lead to files and folders, and what is not shown. */
+  let beside = {};
+  /** The folder that one answer did not have all names of, the last time. */
+  let long = null;
   /** The entity tag of the page that was read last. */
   let tag = null;
   /** The dates of files that this page uploads, until the server tells of them: it tells their versions alone. */
   const dates = new Map();
   let loading = null;
+  /** How often was read, and what watching told was applied. */
+  let [loads, applied] = [0, 0];
   /** How long the server took for the last page, in milliseconds. */
   let cost = 0;
   let refreshTimer = 0;
@@ -35,6 +44,8 @@ const Keys = (() => {
    * failure. Resolves to whether the server answered, or `null` when another load took its place. */
   async function load({ isQuiet = false, isLook = false } = {}) {
     loading?.abort();
+    loads += 1;
+    const [nth, before] = [loads, applied];
     const mine = new AbortController();
     const wanted = place;
     loading = mine;
@@ -43,12 +54,16 @@ const Keys = (() => {
     $("keys").setAttribute("aria-busy", "true");
     const begun = performance.now();
     try {
-      const found = wanted.find ? { entries: await Search.run(wanted, mine.signal), hasMore: false } : await (Order.wantsAll() ? readAll(wanted, mine.signal) : readPage(wanted, mine.signal, isLook && listed === wanted && entries.length > 0 ? tag : null));
+      let found = wanted.find ? { entries: await Search.run(wanted, mine.signal), hasMore: false } : await (Order.wantsAll() ? readAll(wanted, mine.signal) : readPage(wanted, mine.signal, isLook && listed === wanted && entries.length > 0 ? tag : null));
+      if (found && opensWhole(wanted)) {
+        const rest = readRest(wanted, found, mine.signal);
+        const all = await (isAll && listed === wanted ? rest : Promise.race([rest, new Promise((resolve) => setTimeout(resolve, SOON))]));
+        if (all) found = all;
+        else rest.then((late) => late && loads === nth && applied === before && take(wanted, late));
+      }
       if (wanted !== place) return null;
       if (!found) return true;
-      listed = wanted;
-      ({ entries, hasMore, isAll = false, tag = null, isAbsent = false } = found);
-      show();
+      take(wanted, found);
       if (wanted.find && Search.goOn()) return load({ isQuiet });
       if (!isQuiet) say(summary());
       return true;
@@ -65,13 +80,31 @@ const Keys = (() => {
     }
   }
 
+  /** Whether all names are read at once, if one more answer has them: not where the address names a page. */
+  const opensWhole = (wanted) => !wanted.find && !Order.wantsAll() && wanted.after === "" && wanted.limit === Place.LIMIT && long !== wanted.folder;
+
+  /** All names, where the first page or one more answer has them; else `null`. */
+  async function readRest(wanted, first, signal) {
+    if (!first.hasMore) return { ...first, isAll: true };
+    const rest = await readPage({ ...wanted, after: first.next, limit: STEP - first.entries.length }, signal).catch(() => null);
+    if (rest?.hasMore) long = wanted.folder;
+    return rest && !rest.hasMore ? { entries: [...first.entries, ...rest.entries], hasMore: false, isAll: true, beside: first.beside } : null;
+  }
+
+  function take(wanted, found) {
+    listed = wanted;
+    ({ entries, hasMore, isAll = false, tag = null, isAbsent = false, beside = {} } = found);
+    show();
+  }
+
   async function readPage({ folder, prefix, after, limit }, signal, known) {
-    const page = await list(folder, { prefix, after, limit, delimiter: "/" }, signal, known);
+    const query = { prefix, after, limit, delimiter: "/", ...(prefix === "" && after === "" && { unlisted: "" }) };
+    const page = await list(folder, query, signal, known);
     if (!page) return null;
     const folders = page.prefixes.map((key) => ({ key, isFolder: true }));
     const entries = [...page.keys, ...folders].sort((a, b) => compare(a.key, b.key));
     const isAbsent = entries.length === 0 && folder !== "" && !prefix && !after && (await isMissing(folder, signal));
-    return { entries, hasMore: page.next !== null, next: page.next, tag: page.tag, isAbsent };
+    return { entries, hasMore: page.next !== null, next: page.next, tag: page.tag, isAbsent, beside: page };
   }
 
   /** Whether there is no such folder: the list of one that is empty and of one that is not there are the same. */
@@ -83,14 +116,16 @@ const Keys = (() => {
   /** All names, or so many of the first. */
   async function readAll(wanted, signal) {
     const all = [];
+    let beside = {};
     for (let after = ""; after !== null && all.length < SORTED; ) {
       const page = await readPage({ ...wanted, after, limit: STEP }, signal);
       for (const entry of page.entries) all.push(entry);
+      if (after === "") beside = page.beside;
       after = page.next;
       if (!isAll && after !== null) $("count").textContent = `Reading names: ${Format.exact.format(all.length)}`;
-      if (after === null) return { entries: all, hasMore: false, isAll: true };
+      if (after === null) return { entries: all, hasMore: false, isAll: true, beside };
     }
-    return { entries: all, hasMore: true, isAll: true };
+    return { entries: all, hasMore: true, isAll: true, beside };
   }
 
   /** Shows the order that was chosen, from its first page on; of a list that is not whole, once all names are read. */
@@ -131,7 +166,7 @@ const Keys = (() => {
     $("prefix-text").textContent = `Only names that begin with “${shown(listed.prefix)}”.`;
     const all = { href: path(listed.folder), "data-folder": listed.folder };
     for (const [name, value] of Object.entries(all)) $("prefix-all").setAttribute(name, value);
-    const extent = isSearch ? `found, ${Search.extent()}` : isAll ? sortedExtent(page.length) : hasMore || listed.after ? "on this page" : "";
+    const extent = isSearch ? `found, ${Search.extent()}` : isAll ? sortedExtent(page.length) : hasMore || listed.after ? "on this page, in the order of their bytes" : "";
     $("count").textContent = isEmpty && !isSearch ? "" : `${things(entries)} ${extent}`.trim();
     $("search-on").hidden = !isSearch || Search.isWhole();
     $("previous").hidden = isAll ? from === 0 : listed.after === "";
@@ -140,7 +175,14 @@ const Keys = (() => {
     $("zip").href = zipOf(listed.folder);
     $("share-folder").hidden = isSearch || listed.prefix !== "" || !Share.may(listed.folder);
     $("share-folder").dataset.folder = listed.folder;
+    showBeside(isSearch ? {} : beside);
     Preview.outline();
+  }
+
+  function showBeside({ links = [], unlisted = "" }) {
+    const all = links.flatMap((name) => [", ", make("a", { href: path(listed.folder + name) }, shown(name))]);
+    $("unlisted").hidden = all.length === 0 && unlisted === "";
+    $("unlisted").replaceChildren(...(all.length > 0 ? ["Symbolic links: ", ...all.slice(1), ". "] : []), unlisted);
   }
 
   function emptiness() {
@@ -169,7 +211,7 @@ const Keys = (() => {
   function summary() {
     const where = listed.folder ? ` in ${shown(listed.folder)}` : "";
     const found = listed.find ? ` with ${shown(listed.find)} in the name, ${Search.extent()}` : listed.prefix ? ` that begin with ${shown(listed.prefix)}` : "";
-    return things(entries) + where + found + (isAll ? ` ${sortedExtent(Math.min(listed.limit, arranged.length - from))}` : hasMore ? ", and more on the next page" : "");
+    return (things(entries) + where + found + (isAll ? ` ${sortedExtent(Math.min(listed.limit, arranged.length - from))}` : hasMore ? ", and more on the next page" : "")).trimEnd();
   }
 
   /** Where `key` stands among the entries, or would. */
@@ -186,6 +228,7 @@ const Keys = (() => {
   /** Brings the page up to date with changes that others made. */
   function apply(changes) {
     const base = Place.base(listed);
+    applied += 1;
     Search.forget();
     for (const change of changes) {
       if (!change.key.startsWith(base)) continue;

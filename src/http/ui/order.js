@@ -1,5 +1,6 @@
 // The order of the rows: folders first, always, and each kind by name as people read it, or by what the head of a column
-// says. A page of a longer list is in the order of the server until a head is pressed, which has all names read.
+// says. A page of a list of more than 10,000 is in the order of the server until a head is pressed, which has
+// all names read.
 "use strict";
 
 const Order = (() => {

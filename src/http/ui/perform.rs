@@ -16,7 +16,9 @@ use crate::http::head::accept::takes_gzip;
 use crate::http::head::client::Door;
 use crate::http::head::query::Parameters;
 use crate::http::head::syntax::{depth, encoded, put};
-use crate::http::listing::perform::{Redirect, address, is_absent, redirect, written};
+use crate::http::listing::perform::{
+    Redirect, address, behind_links, is_absent, redirect, unlisted, written,
+};
 use crate::http::listing::site::index_or;
 use crate::http::listing::{DEFAULT_LIMIT, ListFormat, ListTarget, PARAMETERS, Query, is_known};
 use crate::http::refusal::Refusal;
@@ -77,6 +79,7 @@ pub fn listing(asked: &RequestHead<'_>) -> Parsed {
         query.limit.get_or_insert(DEFAULT_LIMIT);
     }
     let mut target = ListTarget::new(folder.clone(), query, format);
+    target.query = head.uri.query().map(Into::into);
     let listing: Box<dyn Verb> = if is_page {
         Box::new(UiRequest {
             target,
@@ -153,15 +156,21 @@ impl Verb for UiRequest {
         }
         let page = asked.target.page.clone();
         let listing = service.store.list(service.reactor, page).await?;
+        if let Some(to) = behind_links(request, &asked.target, &listing).await? {
+            return Ok(redirect(to));
+        }
         let is_absent = is_absent(service, &asked.target, &listing).await?;
+        let beside = unlisted(request, &asked.target).await?;
+        let beside = ui::unlisted(&beside, service.config.follows_symlinks);
         let (next, takes_long) = (asked.target.next_link(&listing), asked.takes_gzip);
         let bounds = service.store.account().map_or_else(String::new, |account| {
             let mut bounds = account.of_folder(&asked.target.folder);
             bounds.retain(|(scope, ..)| rights.may_list(scope));
             ui::bounds(&bounds)
         });
+        let remarks = beside + &bounds;
         let render = move |listing: &Listing| {
-            let mut document = ui::document(&asked.target, listing, &rights, bounds, is_absent);
+            let mut document = ui::document(&asked.target, listing, &rights, remarks, is_absent);
             if asked.takes_gzip {
                 document = document.compressed();
             }

@@ -69,5 +69,5 @@ const Place = (() => {
     if (hadFocus) (place.folder === "" ? $("find") : items.at(-1).firstElementChild).focus();
   }
 
-  return { here, viewed, address, of, base, above, link, crumbs };
+  return { LIMIT, here, viewed, address, of, base, above, link, crumbs };
 })();

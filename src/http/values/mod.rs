@@ -9,3 +9,4 @@ pub mod other_store;
 pub mod put;
 pub mod representation;
 pub mod siblings;
+pub mod symlinks;

@@ -46,7 +46,7 @@ pub enum Relocating {
 }
 
 /// A MOVE or COPY of a folder.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct FolderMove {
     /// The names of the folders.
     pub from: Key<'static>,

@@ -45,13 +45,22 @@ const NO_KEY: Refusal = Refusal::new(
 
 /// The PUT of a value, all of which is the body if that `is_whole`.
 pub fn put_of(asked: &RequestHead<'_>, is_whole: bool) -> Result<Box<PutRequest>, Refusal> {
+    let no_key = |why| if why == NO_SUCH_PATH { NO_KEY } else { why };
+    let key = asked.changed_key().map_err(no_key)?;
+    put_at(asked, key.into_owned(), is_whole)
+}
+
+/// The same of a value that gets this key.
+pub fn put_at(
+    asked: &RequestHead<'_>,
+    key: Key<'static>,
+    is_whole: bool,
+) -> Result<Box<PutRequest>, Refusal> {
     let RequestHead {
         len, config, head, ..
     } = *asked;
-    let no_key = |why| if why == NO_SUCH_PATH { NO_KEY } else { why };
-    let key = asked.changed_key().map_err(no_key)?;
     config.may_change()?;
-    let mut put = Box::new(PutRequest::of(key.into_owned(), config)?);
+    let mut put = Box::new(PutRequest::of(key, config)?);
     put.len = len;
     if config.compat && len.is_none_or(|len| len == 0) {
         return Err(

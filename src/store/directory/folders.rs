@@ -6,6 +6,7 @@
 //! Values are not removed here.
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::io::Errno;
 
@@ -15,7 +16,7 @@ use crate::store::directory_fd::{NameKind, ValuesDir, is_no_folder, look_up};
 use crate::store::empty_folders::FolderRemoval;
 use crate::store::list::{FoundValues, ValueWalk};
 use crate::store::publish::{Change, FolderChange};
-use crate::value::{Error, Key};
+use crate::value::{Error, Key, Meta};
 
 impl Directory {
     /// Makes this change of the folder `path`.
@@ -51,6 +52,18 @@ impl Directory {
         let open =
             move || Ok(!matches!(dir.folder(path.as_str()), Err(errno) if is_no_folder(errno)));
         self.lister.threads.spawn(open).await
+    }
+
+    /// When something in each of these folders was last made or removed; 1970 of one that is not there.
+    pub async fn folder_dates(&self, paths: Vec<String>) -> Result<Vec<SystemTime>, Error> {
+        let dir = Arc::clone(&self.dir);
+        let date = move |path: &String| {
+            let folder = dir.folder(path.trim_end_matches('/'));
+            let stat = folder.and_then(rustix::fs::fstat);
+            stat.map_or(UNIX_EPOCH, |stat| Meta::of(&stat).modified())
+        };
+        let look = move || Ok(paths.iter().map(date).collect());
+        self.lister.threads.spawn(look).await
     }
 
     /// Fails where no folder can have the name `path`: it is that of a value, or lies below one.

@@ -21,7 +21,7 @@ impl Directory {
     ) -> Result<UploadId, Error> {
         let writing = self.writing()?;
         let (writer, uploads) = (Arc::clone(&writing.writer), Arc::clone(&writing.multiparts));
-        let begin = move || uploads.begin(&writer, key, fields, uploader);
+        let begin = move || uploads.begin(&writer, key, fields, &uploader);
         writing.writer.note(self.dir.disk.spawn(begin).await)
     }
 

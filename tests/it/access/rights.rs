@@ -78,6 +78,13 @@ POST /?share&hand-in ;
 /// What a directory alone has, or a store that the tests do not have.
 const OF_A_DIRECTORY: &str = "
 PUT /in/new w ; 201 create | 201 write ; Upload-Complete: ?0
+LOCK /in/there {\"ID\":\"1\"} ; 200 read create | 200 read write ; Content-Type: application/json ; +in/there.lock
+LOCK /out/there {\"ID\":\"1\"} ; ; Content-Type: application/json
+UNLOCK /in/there {\"ID\":\"1\"} ; 409 read delete ; Content-Type: application/json
+UNLOCK /out/there ; ; Content-Type: application/json
+POST /in/there?ID=1 w ; 409 read create | 409 read write ; Content-Type: application/json
+PUT /in/there?ID=1 w ; 409 read write ; Content-Type: application/json | If-Match: *
+POST /out/there?ID=1 w ; ; Content-Type: application/json
 DELETE /in/there ; 412 delete read ; If-Match: \"x\"
 MOVE /in/there /to/new ; 201 read delete to.read to.write | 204 read delete to.write | 201 read delete to.create ; ; -in/there +to/new
 MOVE /in/there /to/there ; 204 read delete to.write ; ; -in/there ~to/there
@@ -189,6 +196,29 @@ LOCK /in/there ; 412 create | 412 write
 LOCK /out/there ;
 UNLOCK /in/there ; 409 create | 409 write ; Lock-Token: <urn:none>
 UNLOCK /out/there ; ; Lock-Token: <urn:none>
+";
+
+/// Repositories of restic. One who may create adds to them, and removes where the rules say so, as in `locks/`; here
+/// that is `keys/`, which `k.delete` is for.
+const OF_REPOSITORIES: &str = "
+POST /in/config w ; 200 create | 200 write ; ; +in/config
+POST /in/f/keys/50e721e49c013f00c62cf59f2163542a9d8df02464efeb615d31051b0fddc326 w ; 200 create | 200 write ; ; +in/f/keys/50e721e49c013f00c62cf59f2163542a9d8df02464efeb615d31051b0fddc326
+POST /in/f/data/50e721e49c013f00c62cf59f2163542a9d8df02464efeb615d31051b0fddc326 w ; 200 create | 200 write ; ; +in/f/data/50/50e721e49c013f00c62cf59f2163542a9d8df02464efeb615d31051b0fddc326
+POST /in/f/config w ; 403 create | 403 write
+POST /in/f/locks/0000000000000000000000000000000000000000000000000000000000000000 w ; 400 create | 400 write
+POST /out/config w ;
+POST /out/keys/0000000000000000000000000000000000000000000000000000000000000000 w ;
+POST /in/f/?create=true ; 200 create | 200 write
+POST /out/?create=true ;
+GET /in/f/data/0000000000000000000000000000000000000000000000000000000000000000 ; 200 read
+GET /out/data/0000000000000000000000000000000000000000000000000000000000000000 ;
+GET /in/f/keys/ ; 200 list | 200 k.list ; Accept: application/vnd.x.restic.rest.v2
+GET /in/f/data/ ; 200 list ; Accept: application/vnd.x.restic.rest.v2
+GET /out/keys/ ; ; Accept: application/vnd.x.restic.rest.v2
+DELETE /in/f/keys/0000000000000000000000000000000000000000000000000000000000000000 ; 200 delete | 200 k.delete ; ; -in/f/keys/0000000000000000000000000000000000000000000000000000000000000000
+DELETE /in/f/data/0000000000000000000000000000000000000000000000000000000000000000 ; 200 delete ; ; -in/f/data/00/0000000000000000000000000000000000000000000000000000000000000000
+DELETE /in/f/data/50e721e49c013f00c62cf59f2163542a9d8df02464efeb615d31051b0fddc326 ; 404 delete
+DELETE /out/data/0000000000000000000000000000000000000000000000000000000000000000 ;
 ";
 
 /// With `--compat`, where keys have one segment and nothing is listed.
@@ -520,6 +550,21 @@ fn by_s3_the_rules_say_the_same() {
     directory_only!("buckets");
     let door = ["--listen", "s3+http://127.0.0.1:0"];
     holds(OF_S3, KEYS, "in/", &door);
+}
+
+#[test]
+fn of_a_repository_the_rules_say_the_same() {
+    let content = ["--content", r#"prefix = "", kind = "restic""#];
+    let file = "0000000000000000000000000000000000000000000000000000000000000000";
+    let keys = ["in/f/keys/", "in/f/data/00/", "out/keys/", "out/data/00/"];
+    let keys = keys.map(|folder| format!("{folder}{file} {folder}other "));
+    let keys = keys.concat();
+    holds(
+        OF_REPOSITORIES,
+        &(keys + "in/f/config in/open/there"),
+        "in/",
+        &content,
+    );
 }
 
 #[test]

@@ -75,6 +75,25 @@ fn what_is_locked_changes_with_the_token_alone() {
     assert_eq!(send(&server, "MKCOL", "/f", "", "").status, 201);
 }
 
+/// davfs2 and cadaver name what a token is of by its address, which is that of the proxy.
+#[test]
+fn a_token_is_shown_by_the_address_at_a_proxy() {
+    directory_only!("locks");
+    let server = start(&["--trusted-proxy", "127.0.0.1"]);
+    let shown = lock(&server, "/a%20b", "");
+    for (path, status) in [
+        ("http://t/files/a%20b", 204),
+        ("/files/a%20b", 204),
+        ("http://t/filesa%20b", 412),
+        ("http://t/files/other", 412),
+    ] {
+        let lines = format!("X-Forwarded-Prefix: /files\r\n{shown}");
+        let lines = lines.replace("If: ", &format!("If: <{path}> "));
+        let got = send(&server, "PUT", "/a%20b", &lines, "x");
+        assert_eq!(got.status, status, "{path}: {got:?}");
+    }
+}
+
 #[test]
 fn a_lock_holds_against_the_plain_door() {
     directory_only!("locks");

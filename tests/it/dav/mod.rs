@@ -1,5 +1,6 @@
 //! The door of `WebDAV`: what its methods answer and do, its locks, and the requests of file managers.
 
+mod clients;
 mod locks;
 mod properties;
 
@@ -131,57 +132,4 @@ fn a_read_only_server_answers_reads_alone() {
         MOVE /a /b ; 403
         ",
     );
-}
-
-/// What the Explorer of Windows sends when a file is dropped into a folder, then opened and saved.
-#[test]
-fn explorer_stores_a_file() {
-    directory_only!("locks");
-    let server = start(&[]);
-    let times = "<D:propertyupdate xmlns:D='DAV:' xmlns:Z='urn:schemas-microsoft-com:'><D:set><D:prop>\
-        <Z:Win32LastModifiedTime>Sun, 29 Nov 2026 10:00:00 GMT</Z:Win32LastModifiedTime></D:prop></D:set></D:propertyupdate>";
-    assert_eq!(
-        send(&server, "PROPFIND", "/new.txt", "Depth: 0\r\n", "").status,
-        404
-    );
-    assert_eq!(send(&server, "PUT", "/new.txt", "", "").status, 201);
-    let got = send(
-        &server,
-        "LOCK",
-        "/new.txt",
-        "Timeout: Second-3600\r\n",
-        &lockinfo("exclusive"),
-    );
-    assert_eq!(got.status, 200);
-    assert!(
-        got.text().contains("<D:timeout>Second-3600</D:timeout>"),
-        "{got:?}"
-    );
-    let token = got.must("lock-token").to_owned();
-    let shown = format!("If: ({token})\r\n");
-    let patched = send(&server, "PROPPATCH", "/new.txt", &shown, times);
-    assert_eq!(patched.status, 207);
-    let text = patched.text();
-    assert!(
-        text.contains("403 Forbidden")
-            && text.contains("<Win32LastModifiedTime xmlns=\"urn:schemas-microsoft-com:\"/>"),
-        "{text}"
-    );
-    assert_eq!(send(&server, "PUT", "/new.txt", "", "lost").status, 423);
-    assert_eq!(
-        send(&server, "PUT", "/new.txt", &shown, "saved").status,
-        204
-    );
-    assert_eq!(
-        send(
-            &server,
-            "UNLOCK",
-            "/new.txt",
-            &format!("Lock-Token: {token}\r\n"),
-            ""
-        )
-        .status,
-        204
-    );
-    assert_eq!(server.get("new.txt").body, b"saved");
 }

@@ -1,6 +1,7 @@
 //! PROPFIND: what is said of values and folders, of how many, and what bodies are taken.
 
 use super::{lock, send, start};
+use crate::support::policy::{bearer, one_who_may, rule, subject};
 use crate::support::prelude::*;
 
 fn find(server: &TestServer, target: &str, depth: &str, xml: &str) -> Response {
@@ -113,6 +114,48 @@ fn of_any_depth_and_in_any_xml_is_refused() {
         );
         assert_eq!(got.status, status, "{field}");
     }
+}
+
+/// webdav4 asks for a file without Depth, which is "infinity".
+#[test]
+fn a_value_has_its_properties_at_any_depth() {
+    directory_only!("folders");
+    let server = start(&[]);
+    server.dir.place("a", "12345");
+    for depth in ["", "Depth: infinity\r\n", "Depth: 1\r\n"] {
+        let got = send(&server, "PROPFIND", "/a", depth, "");
+        assert_eq!(got.status, 207, "{depth}");
+        assert!(got.text().contains("<D:getcontentlength>5<"), "{depth}");
+    }
+}
+
+/// `OpenDAL`, which sccache is made with, takes no folder without a date.
+#[test]
+fn a_folder_has_the_date_of_its_last_change() {
+    directory_only!("folders");
+    let dir = DataDir::temporary();
+    for name in ["in/f/a", "in/g/a", "out/a"] {
+        dir.place(name, "");
+    }
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    let folder = File::open(dir.file("in/g")).expect("a folder");
+    folder.set_modified(time).expect("a time set by hand");
+    let text = one_who_may("ann", &["list"]) + &subject("bob") + &rule("bob", "in/f/", &["list"]);
+    let access = dir.write_private("access.toml", &text);
+    let launch = Launch::new(&["--access", &access]);
+    let server = launch.listen("dav+http://127.0.0.1:0").on(&dir).start();
+    let dates = |who: &str, target: &str| {
+        let lines = format!("Depth: 1\r\n{}", bearer(who));
+        let text = send(&server, "PROPFIND", target, &lines, "").text();
+        let dates = text.split("<D:getlastmodified>").skip(1);
+        let dates = dates.map(|it| it.split('<').next().unwrap_or_default().to_owned());
+        dates.collect::<Vec<_>>()
+    };
+    let date = |name: &str| httpdate::fmt_http_date(dir.modified(name));
+    let of_g = "Sun, 09 Sep 2001 01:46:40 GMT".to_owned();
+    assert_eq!(dates("ann", "/in/"), [date("in"), date("in/f"), of_g]);
+    let hidden = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH);
+    assert_eq!(dates("bob", "/in/"), [hidden, date("in/f")]);
 }
 
 #[test]

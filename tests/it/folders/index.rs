@@ -320,7 +320,7 @@ fn what_is_never_listed_is_told_once() {
         assert_eq!(server.get("link-0").status, 404);
     }
     let told = |what: &str| server.events(what).len();
-    let link = "links are not followed, so nothing is listed or served through them: mount the other directory here instead (mount --bind); no other link is logged";
+    let link = "symbolic links are not listed, and followed with --follow-symlinks alone, and not out of the directory: mount another directory here instead (mount --bind); no other link is logged";
     assert_eq!(told(link), 1);
     let name = "names that are not UTF-8 are no keys, so they are not listed or served; no other is logged";
     assert_eq!(told(name), 1);

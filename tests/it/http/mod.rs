@@ -17,6 +17,7 @@ mod preconditions;
 mod protocol;
 mod requests;
 mod rfc_compliance;
+mod states;
 mod takeover;
 
 /// Names that mean something in a path, a header, a page or a terminal, divided by `|`.

@@ -19,12 +19,13 @@ enum Takes {
 use Takes::{Ignored, Not, Often, Once};
 
 /// The parameters of listings and of archives.
-const LISTING: [&str; 5] = [
+const LISTING: [&str; 6] = [
     "prefix=k",
     "after=a",
     "limit=5",
     "delimiter=/",
     "format=json",
+    "unlisted",
 ];
 const ARCHIVE: [&str; 2] = ["archive=tar", "files=a"];
 

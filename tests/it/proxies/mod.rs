@@ -3,6 +3,7 @@
 mod fields;
 mod header;
 mod programs;
+mod signed_on;
 mod subpath;
 
 use crate::support::prelude::*;

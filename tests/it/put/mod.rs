@@ -15,4 +15,5 @@ mod journal_faults;
 mod large_uploads;
 mod other_stores;
 mod publishing;
+mod repositories;
 mod uploads;

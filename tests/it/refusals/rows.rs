@@ -57,6 +57,12 @@ MakeFolder !Move ; a body ; 415 ; a body
 Store Body !Conditional ; another body ; 400 ; nothing of the kind
 Store Body !Conditional ; half a body ; 400 ; half of it
 
+State ; another body ; 409 413 ; no lock
+State ; If: (<urn:x>) ; 501 ; a lock of WebDAV
+State Room ; key=immutable/x ; 403 409 ; the folder is immutable
+State Room ; key=quota/x ; 507 409 ; the quota is full
+State ; cut ; ; its client leaves
+
 Store Body Conditional ; X-Delete-After: soon ; 400 ; an end that is none
 Store Body Conditional ; Content-Range: bytes 0-1/2 ; 400 ; a part
 Store Body Conditional ; Content-Digest: sha-256=:AAAA: ; 400 ; a digest that is none
@@ -92,7 +98,10 @@ Conditional Body ; key=val ; 413 ; --max-body
 pub(super) const OTHER_HOST: &str = " ; ; 421 ; Host";
 pub(super) const READ_ONLY: &str = "!Share !InParts ; ; 403 405 ; --read-only";
 pub(super) const FLOOR: &str = "Room ; ; 507 ; --min-free";
-pub(super) const COUNTING: &str = "Store !Later ; ; 503 ; a count";
+pub(super) const COUNTING: &str = "
+Store !Later ; ; 503 ; a count
+State Room ; ; 503 ; a count
+";
 
 #[derive(Default)]
 pub(super) struct Refusal {

@@ -18,6 +18,7 @@ use crate::support::prelude::*;
 /// - `Conditional`: preconditions of the value at the target of the request hold for it.
 /// - `Announced`: an announced length is known at the head.
 /// - `Room`: it needs room of the disk.
+/// - `State`: it is about the lock of a state, and a POST is refused without one.
 /// - `Share`: it changes nothing of the directory, whatever becomes of it.
 ///
 /// Behind it the key, or folder, that it names where a refusal does not choose another. A new verb joins by a row here
@@ -39,6 +40,9 @@ COPY of a value ; Store Move Conditional Room ; new/x
 MKCOL ; MakeFolder Folder Room ; src/x/
 DELETE of a folder ; Remove Folder ; dir/
 MOVE of a folder ; MakeFolder Folder Move ; new/
+LOCK of a state ; State Body Room ; new/x
+UNLOCK of a state ; State Body ; val
+POST of a state ; State Body ; val
 POST for a link to share ; Share ; val
 COPY of a folder ; MakeFolder Folder Move Room ; new/
 ";
@@ -88,6 +92,9 @@ impl Verb {
             }
             "MOVE of a folder" => from_to("MOVE", "src/", ask, ask.depth.unwrap_or("")),
             "COPY of a folder" => from_to("COPY", "src/", ask, ask.depth.unwrap_or("")),
+            "LOCK of a state" => of_state("LOCK", ask),
+            "UNLOCK of a state" => of_state("UNLOCK", ask),
+            "POST of a state" => of_state("POST", ask),
             "POST for a link to share" => {
                 let target = format!("/{}?share=1h{}", ask.key, ask.query.replace('?', "&"));
                 Request::new("POST", target, ask.lines.to_owned())
@@ -164,6 +171,12 @@ fn from_to(method: &str, from: &str, ask: &Ask<'_>, lines: &str) -> Request {
 fn of_folder(method: &str, ask: &Ask<'_>, lines: &str) -> Request {
     let lines = format!("{lines}{}", ask.lines);
     Request::new(method, format!("/{}{}", ask.key, ask.query), lines)
+}
+
+fn of_state(method: &str, ask: &Ask<'_>) -> Request {
+    let lines = format!("Content-Type: application/json\r\n{}", ask.lines);
+    let target = format!("/{}?ID=1{}", ask.key, ask.query.replace('?', "&"));
+    Request::new(method, target, lines).with(b"{\"ID\":\"1\"}".to_vec())
 }
 
 fn split(key: &str) -> (&str, &str) {

@@ -102,7 +102,7 @@ fn a_store_that_does_not_answer_is_not_ready() {
 #[test]
 fn options_of_a_directory_are_refused_with_a_reason() {
     let stub = Stub::start();
-    let options = "--dir /tmp|--cache 1MiB|--durability os|--min-free 1MiB|--listing-index 1MiB|--compress|--compat|--max-size 1MiB|--bound max-keys=1|--content prefix='ac/',kind='bazel-ac'";
+    let options = "--dir /tmp|--cache 1MiB|--durability os|--min-free 1MiB|--listing-index 1MiB|--follow-symlinks|--compress|--compat|--max-size 1MiB|--bound max-keys=1|--content prefix='ac/',kind='bazel-ac'";
     for option in options.split('|').map(words) {
         let ended = Launch::new(&option).on_bucket(&stub.bucket).run();
         ended.says(2, &format!("{} cannot be had with --store: ", option[0]));

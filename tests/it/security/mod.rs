@@ -8,3 +8,4 @@ mod hidden_names;
 mod planted_files;
 mod planted_folders;
 mod sandbox;
+mod symlinks;

@@ -25,7 +25,8 @@ pub fn table<const CELLS: usize>(text: &str) -> impl Iterator<Item = [&str; CELL
 /// Sends a request with these header lines (each ending in CRLF) and reads the whole answer, with its chunks decoded.
 #[track_caller]
 pub fn ask(raw: &mut Raw, method: &str, target: &str, lines: &str, body: &[u8]) -> Response {
-    let has_length = matches!(method, "PUT" | "PATCH") || method == "POST" && !body.is_empty();
+    let may_have_body = matches!(method, "POST" | "LOCK" | "UNLOCK") && !body.is_empty();
+    let has_length = matches!(method, "PUT" | "PATCH") || may_have_body;
     let given = lines.to_ascii_lowercase();
     let length = if has_length
         && !given.contains("transfer-encoding")

@@ -29,10 +29,13 @@ pub(super) fn value(write: u16) -> Vec<u8> {
 
 /// The write that a value is of; it must be all of it.
 pub(super) fn write_of(bytes: &[u8]) -> u16 {
+    if bytes.is_empty() {
+        return 0; // that of a LOCK
+    }
     let write = bytes
         .first_chunk()
         .map(|number| u16::from_le_bytes(*number));
-    let write = write.expect("no value is empty");
+    let write = write.expect("a number");
     assert!(bytes == value(write), "a value that nobody wrote");
     write
 }
@@ -47,6 +50,8 @@ pub(super) struct Rules {
     pub(super) is_cut: bool,
     /// Values alone, and all meet at two names.
     pub(super) registers: bool,
+    /// Values alone, and clients of WebDAV lock their names, at this address.
+    pub(super) locks: Option<SocketAddr>,
     /// The values are in a store that fails at times.
     pub(super) remote: Option<Remote>,
 }
@@ -139,7 +144,22 @@ impl Stage {
 struct Request {
     asked: Asked,
     lines: String,
+    /// By WebDAV, with the token of this lock.
+    by_webdav: Option<u16>,
 }
+
+impl Request {
+    fn new((asked, lines): (Asked, String)) -> Self {
+        let by_webdav = None;
+        Self {
+            asked,
+            lines,
+            by_webdav,
+        }
+    }
+}
+
+const LOCKINFO: &str = "<lockinfo xmlns='DAV:'><lockscope><exclusive/></lockscope><locktype><write/></locktype></lockinfo>";
 
 /// One client: what it saw, and what it knows of each name.
 pub(super) struct Client {
@@ -149,6 +169,8 @@ pub(super) struct Client {
     /// At which of them it hangs up.
     hangs_up: usize,
     seen: [Option<(Version, String)>; PLACES],
+    /// The numbers and the tokens of its locks.
+    locks: [Option<(u16, String)>; PLACES],
     pub(super) events: Vec<Event>,
     /// What may be done at any time: it was sent on a connection that was closed at once, or a store may still do it.
     pub(super) open: Vec<Event>,
@@ -161,6 +183,7 @@ impl Client {
             left,
             hangs_up,
             seen: Default::default(),
+            locks: Default::default(),
             events: Vec::new(),
             open: Vec::new(),
         }
@@ -183,6 +206,54 @@ impl Client {
                 return;
             }
         }
+        for place in 0..PLACES {
+            if let Some(unlock) = self.unlock(place) {
+                self.round(&unlock, stage, session);
+            }
+        }
+    }
+
+    fn unlock(&self, place: usize) -> Option<Request> {
+        let (lock, token) = self.locks[place].as_ref()?;
+        Some(Request {
+            asked: Asked::Unlock(place, *lock),
+            lines: format!("Lock-Token: {token}\r\n"),
+            by_webdav: Some(0),
+        })
+    }
+
+    /// A change of one of two names, or a MOVE between them, by WebDAV or not, with the token of a lock or not, or a
+    /// LOCK or UNLOCK.
+    fn choose_with_locks(&mut self, stage: &Stage) -> Request {
+        let place = self.dice.usize(..2);
+        let (to, always) = (1 - place, Only::Always);
+        let moved = format!("Destination: /{}\r\n", stage.key(to));
+        let mut request = Request::new(match self.dice.u64(..14) {
+            0..=3 => (Asked::Get(place), String::new()),
+            4..=7 => (Asked::Put(place, stage.write(), always), String::new()),
+            8 => (Asked::Delete(place, always), String::new()),
+            9..=10 => (Asked::Move([place, to], [always; 2]), moved),
+            _ => match self.unlock(place) {
+                Some(unlock) => return unlock,
+                None => {
+                    let length = format!("Content-Length: {}\r\n", LOCKINFO.len());
+                    (Asked::Lock(place, stage.write()), length)
+                }
+            },
+        });
+        let is_lock = matches!(request.asked, Asked::Lock(..));
+        let is_read = matches!(request.asked, Asked::Get(_));
+        if is_lock || !is_read && self.dice.bool() {
+            request.by_webdav = Some(0);
+            let of_lock = self.locks[place]
+                .as_ref()
+                .filter(|_| !is_lock && self.dice.u64(..4) > 0);
+            if let Some((lock, token)) = of_lock {
+                request.by_webdav = Some(*lock);
+                request.lines += &format!("If: ({token}) (Not <DAV:no-lock>)\r\n");
+            }
+        }
+        request
     }
 
     /// The last word on each name.
@@ -190,7 +261,7 @@ impl Client {
         for place in 0..PLACES {
             let asked = Asked::Get(place);
             let (lines, known) = (String::new(), self.events.len());
-            let request = Request { asked, lines };
+            let request = Request::new((asked, lines));
             // A store may fail now and then.
             let is_read =
                 (0..100).any(|_| self.round(&request, stage, session) && self.events.len() > known);
@@ -225,12 +296,15 @@ impl Client {
             (15..=16, Some((only, line))) if deletes => (Asked::Delete(place, only), line),
             _ => (put(Only::New), "If-None-Match: *\r\n".to_owned()),
         };
-        Request { asked, lines }
+        Request::new((asked, lines))
     }
 
     fn choose(&mut self, stage: &Stage) -> Request {
         if stage.rules.registers {
             return self.choose_of_registers(stage);
+        }
+        if stage.rules.locks.is_some() {
+            return self.choose_with_locks(stage);
         }
         let place = self.dice.usize(..PLACES);
         let (folder, none) = (place / 2, String::new);
@@ -268,7 +342,7 @@ impl Client {
                 "Depth: infinity\r\n".to_owned(),
             ),
         };
-        Request { asked, lines }
+        Request::new((asked, lines))
     }
 
     /// A condition of this place, and its line; `new` is that there is no value, if that can be asked for.
@@ -298,7 +372,12 @@ impl Client {
             Asked::DeleteFolder(folder) => {
                 ("DELETE", format!("{}/", stage.folder(folder)), Vec::new())
             }
+            Asked::Lock(place, _) => ("LOCK", stage.key(place), LOCKINFO.into()),
+            Asked::Unlock(place, _) => ("UNLOCK", stage.key(place), Vec::new()),
         };
+        let by_webdav = stage.rules.locks.filter(|_| request.by_webdav.is_some());
+        let mut other = by_webdav.map(Session::new);
+        let session = other.as_mut().unwrap_or(session);
         let call = stage.now();
         let heard = session.hear(method, &path, &request.lines, &body);
         let back = stage.now();
@@ -315,7 +394,17 @@ impl Client {
             // Until the server had ended.
             _ => (!reads).then_some((asked, Told::Unknown)),
         };
-        let event = understood.map(|(asked, told)| at(call, back, asked, told));
+        // What goes takes its lock along.
+        if let Some((Asked::Delete(place, _) | Asked::Move([place, _], _), Told::Done(_))) =
+            understood
+            && request.by_webdav.is_some_and(|shown| shown != 0)
+        {
+            self.locks[place] = None;
+        }
+        let event = understood.map(|(asked, told)| Event {
+            shown: request.by_webdav.unwrap_or(0),
+            ..at(call, back, asked, told)
+        });
         let is_open = |event: &Event| stage.rules.remote.is_some() && event.told == Told::Unknown;
         match event {
             Some(event) if is_open(&event) => self.open.push(Event {
@@ -343,6 +432,7 @@ impl Client {
             (_, Only::Always) => Only::Any,
             (_, only) => only,
         };
+        let has_locks = stage.rules.locks.is_some();
         let told = match (asked, answer.status) {
             (_, status @ 500..) if stage.rules.remote.is_some() => {
                 let reads = matches!(asked, Asked::Get(_));
@@ -376,7 +466,22 @@ impl Client {
                 Told::Read(Some(version))
             }
             (Asked::List, 200) => Told::Listed(listed(stage, answer)),
-            (Asked::Put(place, write, _), 200) => {
+            (Asked::Lock(place, lock), 200 | 201) => {
+                self.locks[place] = Some((lock, answer.must("lock-token").to_owned()));
+                Told::Count(u8::from(answer.status == 201))
+            }
+            (Asked::Unlock(place, _), 204) => {
+                self.locks[place] = None;
+                Told::Done(UNTOLD)
+            }
+            // By WebDAV no folder is made for a value, and the answer to a MOVE has no tag.
+            (Asked::Lock(..) | Asked::Put(..) | Asked::Move(..), 409) if has_locks => return None,
+            (Asked::Delete(..), 204) if has_locks => Told::Done(UNTOLD),
+            (Asked::Move(..), 201 | 204) if has_locks && answer.header("etag").is_none() => {
+                Told::Done(UNTOLD)
+            }
+            (_, 423) if has_locks => Told::Locked,
+            (Asked::Put(place, write, _), 200 | 201 | 204) => {
                 let (tag, told) = stage.tag(answer, Some(write));
                 self.seen[place] = Some((Version { write, tag }, told));
                 Told::Done(tag)

@@ -99,6 +99,22 @@ impl Counts {
     }
 }
 
+impl Counts {
+    pub(super) fn assert_proves_locks(&self) {
+        let locks = self
+            .count(|event| matches!(event.asked, Asked::Lock(..)) && event.told != Told::Locked);
+        let refused = self.count(|event| event.told == Told::Locked && !event.changed().is_empty());
+        let shown = self.count(|event| event.shown != 0 && matches!(event.told, Told::Done(_)));
+        let moved = self.done(|asked| matches!(asked, Asked::Move(..)));
+        for number in [locks, refused, shown, moved] {
+            assert!(
+                number >= self.histories / 4,
+                "too few to prove anything: {self}"
+            );
+        }
+    }
+}
+
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -109,6 +125,9 @@ impl fmt::Display for Counts {
             ..
         } = self;
         let refused = self.count(|event| event.told == Told::Refused);
+        let locked = self.count(|event| event.told == Told::Locked);
+        let locks = self
+            .count(|event| matches!((event.asked, event.told), (Asked::Lock(..), Told::Count(_))));
         let unknown = self.count(|event| event.told == Told::Unknown);
         let by_hand = self.count(|event| event.by_hand);
         let collisions = self.count(|event| event.collides() && !event.is_pure());
@@ -116,7 +135,8 @@ impl fmt::Display for Counts {
         let folders = self.done(|asked| matches!(asked, Asked::MoveFolder(_)));
         write!(
             f,
-            "{histories} histories, {} operations: {moved} values and {folders} folders moved, {refused} refused, {unknown} \
+            "{histories} histories, {} operations: {moved} values and {folders} folders moved, {locks} locks, {locked} refused by \
+             locks and {refused} by conditions, {unknown} \
              unknown, {by_hand} by hand, {collisions} changes at one moment with a hand's, {evicted} histories with evictions; an \
              order for each, after {points} points at most; {lies} planted lies found",
             self.events.len()

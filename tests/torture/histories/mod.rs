@@ -263,6 +263,7 @@ const PLAIN: Rules = Rules {
     has_hand: false,
     is_cut: false,
     registers: false,
+    locks: None,
     remote: None,
 };
 
@@ -280,6 +281,36 @@ const HAND: Rules = Rules {
     has_hand: true,
     ..PLAIN
 };
+
+#[test]
+fn locks_and_the_changes_of_what_they_lock_have_an_order() {
+    let seed = seed("histories, locks");
+    let (each, mut counts) = (scaled(2, 60), Counts::default());
+    for (way, args) in WAYS.iter().enumerate() {
+        let dir = data_dir(PLAIN, args);
+        let args = [words(args), vec!["--listen", "http://127.0.0.1:0"]].concat();
+        let launch = Launch::new(&args).listen("dav+http://127.0.0.1:0");
+        let mut server = launch.on(&dir).start();
+        let printed = || server.stdout_so_far().into_iter();
+        let place = |line: String| line.strip_prefix("listening on dav+http://")?.parse().ok();
+        eventually("it listens at both", || {
+            printed().any(|line| place(line).is_some())
+        });
+        let rules = Rules {
+            locks: printed().find_map(place),
+            ..PLAIN
+        };
+        for round in 0..each {
+            let mut dice = nth(seed, (way * each + round) as u64);
+            let mut plays = Play::some(round, rules, &dir, &mut dice);
+            live_at_once(&[server.addr], &mut plays, |_| {});
+            end(&server, plays, rules, &mut counts, false);
+        }
+        server.stop();
+    }
+    counted!("histories, locks: {counts}; seed {seed}");
+    counts.assert_proves_locks();
+}
 
 #[test]
 fn folders_and_values_have_an_order() {

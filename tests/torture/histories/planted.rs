@@ -53,7 +53,8 @@ pub(super) fn lies(actors: &[Vec<Event>], evicts: bool) -> Vec<(&'static str, Ve
             &[moved, (Asked::Get(place), Told::Read(Some(value)))],
         )
     });
-    let untold = reads(actors).find_map(|(_, value)| value).map(|read| {
+    let written = |value: Value| value.filter(|read| read.write != 0);
+    let untold = reads(actors).find_map(|(_, value)| written(value)).map(|read| {
         let is_it =
             |event: &Event| matches!(event.asked, Asked::Put(_, write, _) if write == read.write);
         let mut told = actors.to_vec();
@@ -62,7 +63,19 @@ pub(super) fn lies(actors: &[Vec<Event>], evicts: bool) -> Vec<(&'static str, Ve
         }
         ("a value that nobody wrote", told)
     });
-    [lost, back, half, untold].into_iter().flatten().collect()
+    let has_locks = actors.iter().flatten().any(|event| event.shown != 0);
+    let locked = has_locks.then(|| {
+        let lock = (
+            Asked::Lock(0, u16::MAX),
+            Told::Count(u8::from(at_rest[0].is_none())),
+        );
+        let write = (Asked::Put(0, u16::MAX, Only::Always), Told::Done(UNTOLD));
+        then("a write without the token of a lock", &[lock, write])
+    });
+    [lost, back, half, untold, locked]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn is_other(one: Value, other: Value) -> bool {
@@ -104,6 +117,8 @@ fn event(text: &str) -> Option<Event> {
     let mut words: Vec<&str> = words.split(' ').collect();
     let by_hand = words[0] == "hand";
     words.drain(..usize::from(by_hand));
+    let shown = words.iter().position(|word| *word == "with");
+    let shown = shown.map_or(Some(0), |at| words.split_off(at)[1].parse().ok())?;
     let (call, back) = times.split_once('-')?;
     let version = |text: &str| {
         let (write, tag) = text.split_once('.').unwrap_or((text, text));
@@ -111,7 +126,7 @@ fn event(text: &str) -> Option<Event> {
         let (write, tag) = (write?, tag?);
         Some(Version { write, tag })
     };
-    let end = words.pop_if(|word| matches!(*word, "refused" | "absent" | "taken"));
+    let end = words.pop_if(|word| matches!(*word, "refused" | "absent" | "taken" | "locked"));
     let (always, folder) = (Only::Always, usize::from(words[1] == "b"));
     let mut tag = UNTOLD;
     let mut tagged = |text| {
@@ -144,6 +159,11 @@ fn event(text: &str) -> Option<Event> {
         }
         ["mkcol", _] => Asked::Make(folder),
         ["rename", _] => Asked::MoveFolder(folder),
+        ["lock", at, lock] => {
+            count = Some(0);
+            Asked::Lock(place(at), lock.parse().ok()?)
+        }
+        ["unlock", at, lock] => Asked::Unlock(place(at), lock.parse().ok()?),
         ["copies", _, copied] => {
             count = copied.parse().ok();
             Asked::CopyFolder(folder, true)
@@ -158,6 +178,7 @@ fn event(text: &str) -> Option<Event> {
         _ if back.is_empty() => Told::Unknown,
         (Some("refused"), _) => Told::Refused,
         (Some("absent"), _) => Told::Absent,
+        (Some("locked"), _) => Told::Locked,
         (Some(_), _) => Told::Taken,
         (_, Asked::Get(_)) => Told::Read(version(words[2])),
         (_, Asked::List) => {
@@ -168,6 +189,7 @@ fn event(text: &str) -> Option<Event> {
     let back = back.parse().unwrap_or(u64::MAX);
     Some(Event {
         by_hand,
+        shown,
         ..at(call.parse().ok()?, back, asked, told)
     })
 }
@@ -200,6 +222,10 @@ fn the_judge_takes_what_can_have_happened() {
         "0-1 put ax 1, 0-1 put ay 2, 2-9 removes a 1, 3-4 put ay 3, 10-11 get ay 3, 12-13 list ay",
         "0-1 put ax 1, 2-9 rename a, 3-8 list ax+bx",
         "0-1 put ax 1, 2-3 delete ax 1, 4-5 delete ax absent, 6-7 new ax 2, 8-9 delete ax 1 refused",
+        "0-1 put ax 1, 2-3 lock ax 9, 4-5 put ax 2 locked, 6-7 put ax 3 with 9, 8-9 unlock ax 9, 10-11 put ax 4",
+        "0-1 put ax 1, 2-9 put ax 2, 3-8 lock ax 9, 10-11 get ax 2, 12-13 put ay 3, 14-15 move ay ax 3.7 locked",
+        "0-1 put ax 1, 2-3 lock ax 9, 4-9 move ax bx 1.7 with 9, 5-6 put ax 2 locked, 10-11 put ax 3, 12-13 lock ax 8",
+        "0-1 put ax 1, 2-9 put ax 2, 3-4 lock ax 9 locked, 5-6 get ax 1",
     ] {
         assert_eq!(verdict(text, false), Verdict::Order, "{text}");
     }
@@ -238,7 +264,14 @@ fn the_judge_finds_planted_lies() {
         a removal that leaves one ; 0-1 put ax 1, 0-1 put ay 2, 2-3 removes a 2, 4-5 get ay 2
         a listing without what was there before ; 0-1 put ax 1, 0-1 put ay 2, 2-3 list ax
         a file of a hand that is lost ; 0-1 put ax 1, 2-3 hand put ax 2, 4-5 get ax 1
-        a swap of what a hand replaced before ; 0-1 put ax 1, 2-3 hand put ax 2, 4-5 swap ax 1 3",
+        a swap of what a hand replaced before ; 0-1 put ax 1, 2-3 hand put ax 2, 4-5 swap ax 1 3
+        a write without the token ; 0-1 put ax 1, 2-3 lock ax 9, 4-7 put ax 2, 8-9 unlock ax 9
+        a write that shows what ended ; 0-1 put ax 1, 2-3 lock ax 9, 4-5 unlock ax 9, 6-7 lock ax 8, 8-9 put ax 2 with 9
+        a write that was begun before and came after ; 0-1 put ax 1, 2-9 put ax 2, 3-4 lock ax 9, 5-6 get ax 1, 10-11 get ax 2
+        a move over what is locked ; 0-1 put ax 1, 0-1 put ay 2, 2-3 lock ay 9, 4-5 move ax ay 1.7
+        a refusal that was none ; 0-1 put ax 1, 2-3 lock ax 9, 4-5 put ax 2 locked, 6-7 get ax 2
+        a refusal without a lock ; 0-1 put ax 1, 2-3 lock ax 9, 4-5 unlock ax 9, 6-7 put ax 2 locked
+        two locks of one name ; 0-1 put ax 1, 2-3 lock ax 9, 4-5 lock ax 8",
     ) {
         assert_eq!(verdict(text, false), Verdict::NoOrder, "{what}: {text}");
     }

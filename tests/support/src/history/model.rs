@@ -42,6 +42,8 @@ pub type Value = Option<Version>;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tree {
     pub values: [Value; PLACES],
+    /// The number of the lock of each name; 0 of none.
+    pub locks: [u16; PLACES],
     /// The folder is there also without a value, for certain.
     pub stays: [bool; 2],
 }
@@ -60,6 +62,12 @@ impl Tree {
     pub fn may_become(&self, other: &Self) -> bool {
         let mut pairs = self.values.iter().zip(&other.values);
         self.stays == other.stays && pairs.all(|(value, then)| then.is_none() || value == then)
+    }
+
+    /// The same with this lock.
+    pub fn locked(mut self, place: usize, lock: u16) -> Self {
+        self.locks[place] = lock;
+        self
     }
 
     pub fn move_folder(&mut self, from: usize) {
@@ -115,6 +123,9 @@ pub enum Asked {
     /// With whether it replaces.
     CopyFolder(usize, bool),
     DeleteFolder(usize),
+    /// With the number of the lock.
+    Lock(usize, u16),
+    Unlock(usize, u16),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -124,7 +135,7 @@ pub enum Told {
     Listed([bool; PLACES]),
     /// With the tag of what was written, if there is one.
     Done(u16),
-    /// So many values of a folder were copied or removed.
+    /// So many values of a folder were copied or removed, or made by a LOCK.
     Count(u8),
     /// 412
     Refused,
@@ -132,6 +143,8 @@ pub enum Told {
     Absent,
     /// MKCOL: 405
     Taken,
+    /// 423
+    Locked,
     /// It may have been done, in part, or not at all.
     Unknown,
 }
@@ -156,6 +169,8 @@ pub struct Event {
     /// A cut of power came: a MOVE that was not answered may have kept the tag.
     pub is_cut: bool,
     pub asked: Asked,
+    /// The number of the lock whose token was shown; 0 of none.
+    pub shown: u16,
     pub told: Told,
     pub call: u64,
     pub back: u64,
@@ -168,6 +183,7 @@ pub fn at(call: u64, back: u64, asked: Asked, told: Told) -> Event {
         meets: Meeting::Nobody,
         is_cut: false,
         asked,
+        shown: 0,
         told,
         call,
         back,
@@ -178,8 +194,11 @@ impl fmt::Debug for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [call, back] = [self.call, self.back].map(|time| time / 1000);
         let by_hand = if self.by_hand { " by hand" } else { "" };
-        let (asked, told) = (self.asked, self.told);
-        write!(f, "{call}-{back} us: {asked:?}: {told:?}{by_hand}")
+        let (asked, told, shown) = (self.asked, self.told, self.shown);
+        write!(
+            f,
+            "{call}-{back} us: {asked:?} with {shown}: {told:?}{by_hand}"
+        )
     }
 }
 
@@ -198,7 +217,20 @@ impl Event {
     pub fn is_pure(&self) -> bool {
         let is_move = matches!(self.asked, Asked::Move(..));
         let reads = matches!(self.told, Told::Read(_) | Told::Listed(_));
-        reads || matches!(self.told, Told::Refused | Told::Absent) && !(is_move && self.collides())
+        let is_lock = matches!(self.asked, Asked::Lock(..));
+        let refused = matches!(self.told, Told::Refused | Told::Absent | Told::Locked);
+        reads || refused && !(is_lock || is_move && self.collides())
+    }
+
+    /// The places whose values it may change.
+    pub fn changed(&self) -> Vec<usize> {
+        match self.asked {
+            Asked::Put(place, ..) | Asked::Delete(place, _) | Asked::Copy([_, place], _) => {
+                vec![place]
+            }
+            Asked::Move(places, _) => places.into(),
+            _ => Vec::new(),
+        }
     }
 
     /// The places that it looks at or changes, as bits.

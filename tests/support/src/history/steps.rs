@@ -3,6 +3,9 @@
 //! Most operations are one step. A MOVE of a value may show its new entity tag just before its new name. A COPY reads
 //! and then writes, and a COPY or DELETE of a folder treats each value by itself. Beside a hand the server looks, and
 //! changes what is there by then; a folder that moves takes along what is about to be written into it.
+//!
+//! While a name is locked, what shows no token of the lock changes nothing there. A value that goes takes its lock
+//! along.
 
 use super::model::{Asked, Event, Meeting, Only, PLACES, Told, Tree, UNTOLD, Value, Version};
 
@@ -34,6 +37,7 @@ const RESOLVED: u8 = 1;
 const CHECKED: u8 = 2;
 const HAS_READ: u8 = 3;
 const ENDED: u8 = 4;
+const GOES: u8 = 5;
 
 /// What may come of a step: how far the operation is then, `None` at its end, and what there is.
 pub type Step = (Option<Progress>, Tree);
@@ -45,6 +49,68 @@ fn byte(place: usize) -> u8 {
 impl Event {
     /// All that may come of its next step.
     pub fn steps(&self, at: Progress, tree: Tree, steps: &mut Vec<Step>) {
+        let is_locked = |place: usize| ![0, self.shown].contains(&tree.locks[place]);
+        match (self.asked, self.told) {
+            (Asked::Lock(place, lock), _) => return self.lock(at, place, lock, tree, steps),
+            (Asked::Unlock(place, lock), _) => {
+                let is_done = self.told == Told::Done(UNTOLD) && tree.locks[place] == lock;
+                return steps.extend(is_done.then(|| (None, tree.locked(place, 0))));
+            }
+            (_, Told::Locked) => {
+                let refuses = self.changed().into_iter().any(is_locked);
+                return steps.extend(refuses.then_some((None, tree)));
+            }
+            (Asked::Delete(place, _) | Asked::Move([place, _], _), _) if at.phases[0] == GOES => {
+                return steps.push((None, tree.locked(place, 0)));
+            }
+            _ => {}
+        }
+        self.steps_of_values(at, tree, steps);
+        let is_kept = |place, then: &Tree| then.values[place] == tree.values[place];
+        // A read may tell the tag of what is there.
+        let reads = matches!(self.asked, Asked::Get(_));
+        steps
+            .retain(|(_, then)| reads || (0..PLACES).all(|it| is_kept(it, then) || !is_locked(it)));
+        if let Asked::Delete(place, _) | Asked::Move([place, _], _) = self.asked
+            && tree.locks[place] != 0
+        {
+            for (progress, then) in steps {
+                if progress.is_none() && then.values[place].is_none() && !is_kept(place, then) {
+                    *progress = Some(Progress {
+                        phases: [GOES, 0],
+                        ..at
+                    });
+                }
+            }
+        }
+    }
+
+    /// A LOCK that is granted, and then stores an empty value where there was none: if one has come meanwhile it ends.
+    fn lock(&self, at: Progress, place: usize, lock: u16, tree: Tree, steps: &mut Vec<Step>) {
+        let is_free = tree.locks[place] == 0;
+        let (write, tag) = (0, UNTOLD);
+        match self.told {
+            // What is being changed is not locked.
+            Told::Locked if !is_free || self.meets > Meeting::Nobody => steps.push((None, tree)),
+            Told::Count(0) if is_free => steps.push((None, tree.locked(place, lock))),
+            Told::Count(_) | Told::Refused if at.phases[0] == LOOKS && is_free => {
+                let phases = [CHECKED, 0];
+                let then = tree.locked(place, lock);
+                steps.push((Some(Progress { phases, ..at }), then));
+            }
+            Told::Count(1) if at.phases[0] == CHECKED && tree.values[place].is_none() => {
+                let mut then = tree;
+                then.values[place] = Some(Version { write, tag });
+                steps.push((None, then));
+            }
+            Told::Refused if at.phases[0] == CHECKED && tree.values[place].is_some() => {
+                steps.push((None, tree.locked(place, 0)));
+            }
+            _ => {}
+        }
+    }
+
+    fn steps_of_values(&self, at: Progress, tree: Tree, steps: &mut Vec<Step>) {
         if self.told == Told::Unknown {
             steps.push((None, tree));
         }
