@@ -1,9 +1,9 @@
 //! Who asks, of the clients of this door: Signature Version 4, in the field Authorization or in the query of a URL.
 //!
 //! Promises that a request which is let in by a signature is the one that was signed: its method, path, query, host,
-//! all fields of S3 and the digest of its body, a short while ago or as long as its URL lasts. The path is verified as it
-//! came, and as it is encoded by the rules, which some clients sign without sending it so: both name the same key. A
-//! request without a signature is of whom the plain door would say. Secrets stay in `access`.
+//! all fields of S3 and the digest of its body, a short while ago or as long as its URL lasts. The path is verified as
+//! it came, and as it is encoded by the rules, which some clients sign without sending it so: both name the same key.
+//! A request without a signature is of whom the plain door would say. Secrets stay in `access`.
 
 use std::time::{Duration, SystemTime};
 
