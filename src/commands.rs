@@ -18,7 +18,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytesize::ByteSize;
 use clap::{Args, Subcommand};
-use data_encoding::HEXLOWER;
+use data_encoding::{BASE32_NOPAD, HEXLOWER};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use crate::access::{Access, Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, read_secret};
@@ -52,6 +52,8 @@ pub enum Command {
     },
     /// Make a token: prints the token for its user, and on a second line its digest for the access file
     NewToken,
+    /// Make a key of S3: prints two lines for a subject of the access file, which its client needs too
+    NewS3Key,
     /// Hash the password on the first line of standard input, for the access file
     HashPassword,
     /// Check or explain an access file
@@ -154,6 +156,7 @@ pub fn run(command: &Command) -> Result<(String, bool), Failure> {
     let yes = |text| (text, true);
     match command {
         Command::NewToken => new_token().map(yes),
+        Command::NewS3Key => new_s3_key().map(yes),
         Command::HashPassword => hash_password().map(yes),
         Command::Reload { pid } => {
             ask_reload(*pid).map_err(|why| format!("reload: {why}"))?;
@@ -184,6 +187,14 @@ fn new_token() -> Result<String, Failure> {
     };
     let digest = HEXLOWER.encode(&digest);
     Ok(format!("{token}\nsha256:{digest}\n"))
+}
+
+/// A new key of S3, as lines of the file: an id in the form of others, and a secret of 240 random bits.
+fn new_s3_key() -> Result<String, Failure> {
+    let [id, first, second] = [random()?, random()?, random()?].map(u128::to_ne_bytes);
+    let (id, secret) = (BASE32_NOPAD.encode(&id), [first, second].concat());
+    let (id, secret) = (&id[..18], URL_SAFE_NO_PAD.encode(&secret[..30]));
+    Ok(format!("s3-key = \"DS{id}\"\ns3-secret = \"{secret}\"\n"))
 }
 
 /// The hash of the password on the first line of standard input. Typed at a terminal, it is not shown.

@@ -1,5 +1,5 @@
-//! The credentials of subjects: tokens, hashes of passwords, names of certificates; and signed links, which need no
-//! other credentials.
+//! The credentials of subjects: tokens, hashes of passwords, names of certificates, keys of S3; and signed links, which
+//! need no other credentials.
 //!
 //! Passwords are hashed by argon2id, or by bcrypt in files that other programs made. Both take long by design; a hash
 //! that would take far more than others do is refused when it is read. A link is a right to one key, or to all below a
@@ -8,6 +8,7 @@
 //! that of a link key is read from its file here. Knows no URL.
 
 use std::fmt::{self, Display};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -19,6 +20,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
 use crate::file_error::{self, unreadable};
+use crate::sigv4::{Scope, SigningKey};
 
 /// The most memory that a check may take, in KiB.
 const MOST_MEMORY: u32 = 256 << 10;
@@ -130,6 +132,8 @@ pub struct SubjectCredentials {
     pub password: Option<PasswordHash>,
     /// DNS names of its client certificates.
     pub certificates: Vec<String>,
+    /// The key that its requests of S3 are signed with.
+    pub s3_key: Option<S3Key>,
     /// When it ends.
     pub not_after: Option<SystemTime>,
 }
@@ -150,6 +154,13 @@ pub enum Evidence {
     },
     /// A client certificate of this name, in lower case.
     Certificate(Box<str>),
+    /// A signature by the key of S3 with this id, and a secret of this digest.
+    S3Key {
+        /// The id.
+        id: Box<str>,
+        /// The digest.
+        secret: TokenDigest,
+    },
     /// The word of a trusted proxy, for the subject of this name.
     Proxy(Box<str>),
 }
@@ -159,6 +170,60 @@ impl Evidence {
     /// no constant time.
     pub fn token(token: &[u8]) -> Self {
         Self::Token(Sha256::digest(token).into())
+    }
+}
+
+/// A key of S3: an id, which requests have in the clear, and the secret that signs them. Both sides derive a key of the
+/// day from it, so that it cannot be kept as a digest.
+#[derive(Clone)]
+pub struct S3Key {
+    /// The id.
+    pub id: Box<str>,
+    secret: Box<str>,
+    /// The digest of the secret.
+    pub digest: TokenDigest,
+}
+
+impl S3Key {
+    /// The lengths of ids and of secrets.
+    const LENGTHS: [RangeInclusive<usize>; 2] = [3..=128, 16..=128];
+
+    /// The key of this id and this secret, or why they cannot be one.
+    pub fn new(id: &str, secret: &str) -> Result<Self, &'static str> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        let [of_id, of_secret] = Self::LENGTHS;
+        if !of_id.contains(&id.len()) || !id.bytes().all(is_plain) {
+            return Err("an s3-key has 3 to 128 letters and digits of ASCII, and -_.");
+        }
+        if !of_secret.contains(&secret.len()) || !secret.bytes().all(|it| it.is_ascii_graphic()) {
+            return Err(
+                "an s3-secret has 16 to 128 printable characters of ASCII: `data-server new-s3-key` makes one",
+            );
+        }
+        Ok(Self {
+            id: id.into(),
+            secret: secret.into(),
+            digest: Sha256::digest(secret).into(),
+        })
+    }
+
+    /// The key that signs in `scope`.
+    pub fn signing_key(&self, scope: Scope<'_>) -> SigningKey {
+        SigningKey::new(&self.secret, scope)
+    }
+
+    /// The evidence that a signature by it is.
+    pub fn evidence(&self) -> Evidence {
+        Evidence::S3Key {
+            id: self.id.clone(),
+            secret: self.digest,
+        }
+    }
+}
+
+impl fmt::Debug for S3Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("S3Key").finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The file of `--access`: TOML, read whole and checked whole.
 //!
 //! A mistake is reported with its line; an unknown field is a mistake. Secrets are in other files, or are digests and
-//! hashes, and no message has one.
+//! hashes, but for those of S3, which both sides need; no message has one.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
@@ -13,7 +13,9 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::value::Datetime;
 
-use super::credentials::{LinkKey, PasswordHash, SubjectCredentials, TokenDigest, read_secret};
+use super::credentials::{
+    LinkKey, PasswordHash, S3Key, SubjectCredentials, TokenDigest, read_secret,
+};
 use super::htpasswd::parse_htpasswd;
 use super::policy::{Existing, Policy, Right, Rule, check_name};
 use crate::file_error::{read_text, unreadable};
@@ -155,6 +157,7 @@ impl RulesFile<'_> {
             tokens: tokens.unwrap_or_default(),
             password: self.read_any(entry.password.as_ref(), |it| PasswordHash::new(it))?,
             certificates: certificates.map_or_else(Vec::new, |names| names.all().to_vec()),
+            s3_key: self.s3_key(entry)?,
             not_after: self.read_any(entry.not_after.as_ref(), |end| {
                 time(end).ok_or("not-after is a time of UTC, as 2027-06-30T00:00:00Z")
             })?,
@@ -207,6 +210,20 @@ impl RulesFile<'_> {
             check_prefix(&text.replace(Rule::NAME, "x")).map(|()| &**text)
         });
         read.map(Option::unwrap_or_default)
+    }
+
+    fn s3_key(&self, entry: &SubjectEntry) -> Result<Option<S3Key>, BadAccess> {
+        match (&entry.s3_key, &entry.s3_secret) {
+            (None, None) => Ok(None),
+            (Some(id), Some(secret)) => {
+                let key = self.read(id, |id| S3Key::new(id, secret.get_ref()))?;
+                Ok(Some(key))
+            }
+            (Some(one), None) | (None, Some(one)) => {
+                let why = "s3-key and s3-secret come together: `data-server new-s3-key` makes both";
+                Err(self.wrong(one.span().start, why))
+            }
+        }
     }
 
     fn link_key(&self, entry: &LinkKeyEntry) -> Result<LinkKey, BadAccess> {
@@ -352,6 +369,8 @@ struct SubjectEntry {
     token: Option<Spanned<OneOrMore>>,
     password: Option<Spanned<String>>,
     certificate: Option<OneOrMore>,
+    s3_key: Option<Spanned<String>>,
+    s3_secret: Option<Spanned<String>>,
     not_after: Option<Spanned<Datetime>>,
     shares: Option<Spanned<String>>,
 }

@@ -23,8 +23,8 @@ use crate::metrics::AuthResult;
 
 pub use attempts::ClientSource;
 pub use credentials::{
-    BadHash, Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, SubjectCredentials, TokenDigest,
-    read_secret,
+    BadHash, Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, S3Key, SubjectCredentials,
+    TokenDigest, read_secret,
 };
 pub use file::{BadAccess, parse};
 pub use links::own_secret;

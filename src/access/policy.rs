@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::credentials::{
-    Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, SubjectCredentials, TokenDigest,
+    Evidence, LinkKey, LinkKind, LinkTerms, PasswordHash, S3Key, SubjectCredentials, TokenDigest,
 };
 use crate::value::Prefixes;
 
@@ -98,6 +98,8 @@ pub struct Policy {
     pub subjects: HashMap<Box<str>, Arc<Subject>>,
     tokens: HashMap<TokenDigest, Arc<Subject>>,
     certificates: HashMap<Box<str>, Arc<Subject>>,
+    /// The keys of S3, by their ids.
+    s3_keys: HashMap<Box<str>, (S3Key, Arc<Subject>)>,
     /// The hashes of passwords, by the name of the subject.
     pub passwords: HashMap<Box<str>, PasswordHash>,
     /// The keys of signed links, by name.
@@ -153,6 +155,14 @@ impl Policy {
                 return Err("the name of a certificate");
             }
         }
+        if let Some(key) = credentials.s3_key {
+            let known = self
+                .s3_keys
+                .insert(key.id.clone(), (key, Arc::clone(&subject)));
+            if of_another(known.map(|(_, subject)| subject)) {
+                return Err("an s3-key");
+            }
+        }
         let password = credentials.password.map(|hash| (name.into(), hash));
         self.passwords.extend(password);
         Ok(())
@@ -164,6 +174,11 @@ impl Policy {
             Evidence::Nothing => Some(&self.anonymous),
             Evidence::Token(digest) => self.tokens.get(digest),
             Evidence::Certificate(name) => self.certificates.get(name),
+            Evidence::S3Key { id, secret } => {
+                let own = self.s3_keys.get(id);
+                let own = own.filter(|(key, _)| key.digest == *secret);
+                own.map(|(_, subject)| subject)
+            }
             Evidence::Proxy(name) => self.subjects.get(name),
             Evidence::Password { name, hash } => {
                 let is_hash = self.passwords.get(name) == Some(hash);
@@ -171,6 +186,11 @@ impl Policy {
             }
         };
         subject.filter(|subject| subject.is_valid(now))
+    }
+
+    /// The key of S3 with this id.
+    pub fn s3_key(&self, id: &str) -> Option<&S3Key> {
+        self.s3_keys.get(id).map(|(key, _)| key)
     }
 
     /// The evidence that a client certificate of one of these `names` is, if it is a subject's.

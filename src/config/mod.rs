@@ -159,7 +159,7 @@ impl Config {
             let is_guarded = access.is_some() || share.is_some();
             listen.check_exposure(service.read_only || is_guarded)?;
         }
-        listen.check_mounts(s3.is_given(), &service)?;
+        listen.check_doors(s3.is_given(), &service)?;
         let hidden = storage.hidden(share.is_some())?;
         let values = if let Some(mut settings) = s3.settings()? {
             check_store_options(&settings, &service, links)?;

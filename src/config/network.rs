@@ -47,9 +47,9 @@ pub struct Network {
     threads: Option<u16>,
 
     /// Where to listen; repeat for more. ADDRESS:PORT (port 0 picks a free one, :8080 is all addresses), unix:PATH, or
-    /// fd:3, an inherited socket. https:// before an address, or https+ before unix: or fd:, is TLS; dav+ before that
-    /// is for folders that are mounted (RFC 4918); proxy+ in front of all expects the PROXY protocol, version 1 or 2
-    /// [default: the sockets that a service manager passes, else 127.0.0.1:8080]
+    /// fd:3, an inherited socket. https:// before an address, or https+ before unix: or fd:, is TLS; before that dav+
+    /// is for folders that are mounted (RFC 4918), and s3+ for clients of S3; proxy+ in front of all expects the PROXY
+    /// protocol, version 1 or 2 [default: the sockets that a service manager passes, else 127.0.0.1:8080]
     #[arg(
         long,
         visible_alias = "bind",

@@ -103,6 +103,11 @@ pub struct ProtocolArgs {
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
     pub allowed_host: Vec<String>,
 
+    /// Host name below which the first label names the bucket, for clients of S3 (--listen s3+...) that ask for
+    /// BUCKET.HOST in place of HOST/BUCKET; repeat for more
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    s3_host: Vec<String>,
+
     /// Origin whose web pages may use this server, such as `https://app.example`; '*' is any; repeat for more
     #[arg(long, value_name = "ORIGIN", value_delimiter = ',')]
     cors_origin: Vec<String>,
@@ -229,6 +234,7 @@ impl ProtocolArgs {
     pub fn hosts(&self) -> Result<Hosts, ConfigError> {
         let mut hosts = Hosts::default();
         each("--allowed-host", &self.allowed_host, |name| hosts.add(name))?;
+        each("--s3-host", &self.s3_host, |name| hosts.add_below(name))?;
         Ok(hosts)
     }
 
@@ -309,6 +315,11 @@ impl ProtocolArgs {
             compress: self.compress,
             cache_control,
             allowed: AllowLists { hosts, origins },
+            s3_hosts: self
+                .s3_host
+                .iter()
+                .map(|name| name.to_ascii_lowercase())
+                .collect(),
             trusted_proxies,
             proxy_user_header,
             logs,

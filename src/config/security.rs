@@ -56,31 +56,25 @@ impl ListenConfig {
         self.at.iter().chain(&self.admin).any(|at| at.by_tls)
     }
 
-    /// Refuses places for folders that are mounted beside what has no folders, or stores nothing, and for metrics.
-    pub fn check_mounts(
-        &self,
-        has_store: bool,
-        service: &ServiceConfig,
-    ) -> Result<(), ConfigError> {
+    /// Refuses places of the doors that need folders beside what has none, or stores nothing, and for metrics.
+    pub fn check_doors(&self, has_store: bool, service: &ServiceConfig) -> Result<(), ConfigError> {
         let excluding = [
             ("--store", has_store),
             ("--compat", service.compat),
             ("--discard", service.discard),
         ];
-        let is_dav = |at: &Listen| at.door == Door::Dav;
-        if self.admin.as_ref().is_some_and(is_dav) {
-            let why = "--admin dav+: it has no folders: give the address without dav+";
-            return Err(ConfigError(why.to_owned()));
+        let has_door = |at: &&Listen| at.door != Door::Plain;
+        if let Some(admin) = self.admin.as_ref().filter(has_door) {
+            return Err(ConfigError(format!(
+                "--admin {admin}: it has neither folders nor buckets: give the address alone"
+            )));
         }
-        let is_mounted = self.at.iter().any(is_dav);
-        match excluding
-            .into_iter()
-            .find(|(_, is_given)| is_mounted && *is_given)
-        {
-            Some((option, _)) => Err(ConfigError(format!(
-                "--listen dav+ cannot be had with {option}: it is for folders, and for values that are kept"
+        let given = excluding.into_iter().find(|(_, is_given)| *is_given);
+        match (self.at.iter().find(has_door), given) {
+            (Some(place), Some((option, _))) => Err(ConfigError(format!(
+                "--listen {place} cannot be had with {option}: it is for folders, and for values that are kept"
             ))),
-            None => Ok(()),
+            _ => Ok(()),
         }
     }
 

@@ -36,6 +36,7 @@ mod refusal;
 mod request;
 mod response;
 mod restic;
+mod s3_door;
 mod service;
 mod service_config;
 mod share;

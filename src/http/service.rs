@@ -33,7 +33,7 @@ use crate::http::exchange::record::{Panicked, catch_panic};
 use crate::http::exchange::request_log::IdGenerator;
 use crate::http::exchange::{Exchange, RequestGuard};
 use crate::http::head::accept::prefers_problem;
-use crate::http::head::client::Client;
+use crate::http::head::client::{Client, Door};
 use crate::http::head::encode::Encoder;
 use crate::http::head::framing::accept_fields;
 use crate::http::head::syntax::FramingError;
@@ -121,8 +121,8 @@ pub type Upgrade = Cell<Option<Box<Session>>>;
 type Started = Result<Result<ValueResponse, Refusal>, Operation<'static>>;
 
 impl Dispatcher {
-    /// The fields of requests that this configuration reads, and others do not.
-    pub fn optional_fields(&self) -> OptionalFields {
+    /// The fields of requests at this door that this configuration reads, and others do not.
+    pub fn optional_fields(&self, door: Door) -> OptionalFields {
         let ServiceConfig {
             logs,
             trusted_proxies,
@@ -132,6 +132,7 @@ impl Dispatcher {
             of_client: logs.have_client_fields(),
             of_trace: logs.access,
             of_proxies: !trusted_proxies.is_empty(),
+            of_signatures: door == Door::S3,
         }
     }
 
@@ -209,7 +210,8 @@ impl Dispatcher {
         let config = &service.config;
         let operation_for = |principal| request.operation_for(principal, context, &self.admin);
         let understood = principal.and_then(operation_for);
-        if config.logs.any() || config.server_timing || common.has_request_id {
+        let tells_id = common.has_request_id || request.client.door == Door::S3;
+        if config.logs.any() || config.server_timing || tells_id {
             let principal = context.principal.as_deref();
             let entry = service.log_entry(Some(request.head), request.client, principal);
             exchange.record.set_entry(entry);

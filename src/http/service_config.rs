@@ -58,6 +58,8 @@ pub struct ServiceConfig {
     pub cache_control: Option<HeaderValue>,
     /// The names by which the server may be asked, and the pages that may use it.
     pub allowed: AllowLists,
+    /// The hosts in whose name the door of S3 finds a bucket, in lower case.
+    pub s3_hosts: Vec<String>,
     /// The proxies that speak for their clients.
     pub trusted_proxies: TrustedProxies,
     /// The field by which these name the user whom they have signed on.

@@ -136,6 +136,8 @@ named! {
     Proxy = "proxy",
     /// A signed link was right.
     Link = "link",
+    /// A signature by a key of S3 was right.
+    Signature = "signature",
     /// The credentials were wrong.
     Wrong = "wrong",
     /// There were no credentials where some are needed.

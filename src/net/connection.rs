@@ -133,7 +133,7 @@ async fn serve_http1(
         let mut reader = SocketReader::new(
             &context.socket,
             std::mem::take(received),
-            context.reactor.service.optional_fields(),
+            context.reactor.service.optional_fields(context.client.door),
         );
         receive_head(context, &mut reader).await?;
         let (next, behind) = if reader.begins_with_upload() {

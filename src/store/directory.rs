@@ -10,6 +10,7 @@ mod expire;
 mod folders;
 mod keeper;
 pub mod open;
+mod parts;
 mod uses;
 
 use std::fs::File;
@@ -24,6 +25,7 @@ use super::cache::Cache;
 use super::changes::Changes;
 use super::directory_fd::{Blocking, ValuesDir};
 use super::list::Lister;
+use super::multipart::Multiparts;
 use super::object::{IsText, Object};
 use super::publish::{Change, Condition, Publisher, ended};
 use super::resumable::{FILES, Field, Registry, Resumable};
@@ -79,6 +81,7 @@ pub(super) struct Writing {
     pub(super) writer: Arc<WriteContext>,
     pub(super) publisher: Arc<Publisher>,
     uploads: Arc<Registry>,
+    multiparts: Arc<Multiparts>,
     _lock: File,
 }
 
@@ -358,12 +361,16 @@ impl Directory {
         }
         let (cache, dir) = (Arc::clone(&self.cache), Arc::clone(&self.dir));
         let writing = self.writing.as_ref();
-        let uploads = writing.map(|w| (Arc::clone(&w.writer), Arc::clone(&w.uploads)));
+        let uploads = writing.map(|w| {
+            let both = (Arc::clone(&w.uploads), Arc::clone(&w.multiparts));
+            (Arc::clone(&w.writer), both)
+        });
         let swept = self.dir.disk.spawn(move || {
             cache.sweep(&dir);
-            if let Some((writer, uploads)) = uploads {
+            if let Some((writer, (uploads, multiparts))) = uploads {
                 uploads.trim(&writer.temp_dir.uploads);
-                let expired = uploads.expire(&writer.temp_dir.uploads);
+                let expired = uploads.expire(&writer.temp_dir.uploads)
+                    + multiparts.expire(&writer.temp_dir.parts);
                 writer.counters.uploads_expired.add(expired);
             }
             Ok(())

@@ -17,7 +17,8 @@ use futures_util::FutureExt as _;
 use super::bounds::Account;
 use super::changes::Changes;
 use super::directory::{Directory, Purpose};
-use super::object::Object;
+use super::multipart::Multipart;
+use super::object::{Descriptor, Object};
 use super::publish::Condition;
 use super::resumable::Resumable;
 use super::space::Free;
@@ -112,6 +113,12 @@ impl From<Meta> for Published {
         }
     }
 }
+
+/// Files are those of a directory.
+const NO_PARTS: Error = Error::NotSupported {
+    name: "no-parts",
+    what: "uploads to an S3 store are not received in parts: send all of the value with one PUT",
+};
 
 /// The publishing of a value.
 pub type Publishing<'a> = Pin<Box<dyn Future<Output = Result<Published, Error>> + 'a>>;
@@ -287,6 +294,26 @@ impl<'a> Upload<'a> {
             Box::pin(object.upload.push(read(source).await?)).await?;
         }
         Ok(())
+    }
+
+    /// Adds these bytes of a file.
+    pub async fn copy_range(&mut self, from: &Descriptor, range: Range<u64>) -> Result<(), Error> {
+        match self {
+            Self::File(_, upload, _) => upload.copy_range(from, range).await,
+            Self::Object(_) => Err(NO_PARTS),
+        }
+    }
+
+    /// Keeps the value as the part of this number of an upload; `None` where that has ended.
+    pub async fn keep_part(
+        self,
+        upload: &Arc<Multipart>,
+        number: u16,
+    ) -> Result<Option<Meta>, Error> {
+        match self {
+            Self::File(directory, part, _) => directory.keep_part(part, upload, number).await,
+            Self::Object(_) => Err(NO_PARTS),
+        }
     }
 
     /// The digests that are `wanted`, of the value received.

@@ -8,9 +8,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use futures_util::future::join_all;
 use serde::Serialize;
 
+use super::directory::Directory;
 use super::empty_folders::{FolderRemoval, Stays};
 use super::engine::Store;
 use super::list::{FoundValues, Order, SPARE, ValueWalk};
+use super::publish::FolderChange;
 use crate::value::{Error, Key, ListedValue, Page, Preconditions, Prefixes, Tags};
 
 /// Values on a page of an S3 store.
@@ -75,13 +77,31 @@ impl ValuesBelow {
 impl Store {
     /// Makes the folder `path`, which stays without a value.
     pub async fn make_folder(&self, path: Key<'static>) -> Result<(), Error> {
-        match self {
-            Self::Directory(directory) => directory.make_folder(path).await,
-            Self::S3(_) => Err(Error::NotSupported {
-                name: "no-folders",
-                what: "an S3 store has only keys, and no folder without one: store a value below it",
-            }),
-        }
+        self.folders()?
+            .change_folder(path, FolderChange::Make)
+            .await
+    }
+
+    /// Removes the folder `path`, which has neither a value nor a folder.
+    pub async fn remove_empty_folder(&self, path: Key<'static>) -> Result<(), Error> {
+        self.folders()?
+            .change_folder(path, FolderChange::Remove)
+            .await
+    }
+
+    /// Has the folder `path` go with its last value; at once, where it has none.
+    pub async fn release_folder(&self, path: Key<'static>) -> Result<(), Error> {
+        self.folders()?
+            .change_folder(path, FolderChange::Release)
+            .await
+    }
+
+    /// The directory, which has folders.
+    fn folders(&self) -> Result<&Directory, Error> {
+        self.directory().ok_or(Error::NotSupported {
+            name: "no-folders",
+            what: "an S3 store has only keys, and no folder without one: store a value below it",
+        })
     }
 
     /// True if there is a folder `path` without a value too, and where no listing has it: a kill may leave one that

@@ -61,6 +61,7 @@ impl StateDir {
             private.map_err(OpenError::failed("create", &path.join(name)))
         };
         let (staging, uploads) = (private("staging")?, private("uploads")?);
+        let parts = private("parts")?;
         let open = |name: &str| {
             let flags = OFlags::RDWR | OFlags::CREATE;
             let opened = open_beneath(&own, name, flags, Mode::from(0o644));
@@ -87,6 +88,7 @@ impl StateDir {
             own,
             staging,
             uploads,
+            parts,
             method,
             exchanges: false,
             mode: unmasked(VALUE_MODE),

@@ -39,6 +39,7 @@ mod list;
 mod location;
 mod may_have;
 mod moves;
+mod multipart;
 mod new_value;
 mod object;
 mod publish;
@@ -61,10 +62,11 @@ pub use crate::transfer::{
 };
 pub use crate::value::{
     Attributes, BadKey, CONTENDED, Checksum, ChecksumKind, Current, DATE, DELETE_AFTER, DELETE_AT,
-    Digest, Digests, Error, GZIP, Key, ListedValue, Listing, MAX_LEN, MAX_LIST, MAX_SEGMENT, Meta,
-    NamePattern, Page, Preconditions, Prefixes, RESERVED, TRIES, Tags, UNKNOWN_TYPE, Validators,
-    Verdict, Version, Wanted, WriteCondition, check_prefix, coded_tag, date_text, end_after, etag,
-    guessed_type, hide, kept_value, now, parse_date, parse_end, second,
+    Digest, Digests, Error, GZIP, Hasher, Key, ListedValue, Listing, MAX_LEN, MAX_LIST,
+    MAX_SEGMENT, Meta, NamePattern, Page, Preconditions, Prefixes, RESERVED, TRIES, Tags,
+    UNKNOWN_TYPE, Validators, Verdict, Version, Wanted, WriteCondition, check_prefix, coded_tag,
+    date_text, end_after, etag, guessed_type, hide, kept_lines, kept_value, now, parse_date,
+    parse_end, second,
 };
 pub use attributes::MAX_FIELDS;
 pub use changes::{Change, Changes, Gap, Removal};
@@ -81,6 +83,7 @@ pub use journal::{Report as JournalReport, check as check_journal};
 pub use layout::{OpenError, make, server_of};
 pub use list::{Order, Unlisted};
 pub use moves::{Relocated, Relocation};
+pub use multipart::{MOST_PARTS, Multipart, ReceivedPart};
 pub use object::{Descriptor, IsText, Object};
 pub use resumable::{Field, Resumable};
 pub use space::Free;

@@ -32,6 +32,8 @@ pub struct Relocation {
     pub is_copy: bool,
     /// The preconditions of the value that the second key has now.
     pub preconditions: Option<Preconditions>,
+    /// What is kept with a copy in a directory, in place of what is kept with the value.
+    pub attributes: Option<Attributes>,
 }
 
 /// A value that was moved or copied.
@@ -185,7 +187,7 @@ impl Directory {
         let len = object.meta.len;
         let uploader = head.uploader.take();
         let mut upload = self.upload(&how.to, Some(len), uploader).await?;
-        upload.attributes = attributes(object);
+        upload.attributes = how.attributes.unwrap_or_else(|| attributes(object));
         if is_large(len) {
             upload.copy(object).await?;
         } else {

@@ -26,7 +26,7 @@ use crate::transfer::{
 use crate::value::{Digests, Error, Hasher, Key, Wanted};
 use record::{create, cut, keep_record, open, record, remove_files};
 
-pub use record::{FILES, Field};
+pub use record::{FILES, Field, Record, unlink};
 pub use registry::Registry;
 
 /// The claim on a resumable upload.

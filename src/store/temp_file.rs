@@ -42,6 +42,8 @@ pub struct ServerDirs {
     pub staging: OwnedFd,
     /// `.data-server/uploads`, for files that outlive the server: the resumable uploads.
     pub uploads: OwnedFd,
+    /// `.data-server/parts`, for those that arrive in parts.
+    pub parts: OwnedFd,
     /// How files get the names of their keys.
     pub method: PublishMethod,
     /// Whether a journaled value takes the name of another by an exchange: where a rename would flush its file.

@@ -7,6 +7,7 @@
 
 mod file_writer;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -15,13 +16,13 @@ use bytes::Bytes;
 use super::attributes::Attributes;
 use super::bounds::size_of;
 use super::new_value::NewValue;
-use super::object::Object;
+use super::object::{Descriptor, Object};
 use super::temp_file::TempFile;
 use super::upload_room::UploadRoom;
 use super::write_context::WriteContext;
 use crate::transfer::{
     BlockingPool, BodySource, CHUNK, QuotaReservation, ReservationHandle, UploadReceiver, Uploader,
-    is_large, read,
+    is_large, read, read_at,
 };
 use crate::value::{Digests, Error, Key, Wanted};
 use file_writer::FileWriter;
@@ -145,6 +146,28 @@ impl FileUpload {
     pub async fn copy(&mut self, object: &Object) -> Result<(), Error> {
         let file = self.file.as_mut().ok_or(Error::Truncated)?;
         file.copy(object).await
+    }
+
+    /// Adds these bytes of a file.
+    pub async fn copy_range(&mut self, from: &Descriptor, range: Range<u64>) -> Result<(), Error> {
+        let Some(file) = &mut self.file else {
+            // It is short, and the file too.
+            let (from, mut at) = (Arc::clone(from), range.start);
+            let read = move || {
+                let mut bytes = Vec::new();
+                while at < range.end {
+                    let left = usize::try_from(range.end - at).unwrap_or(CHUNK).min(CHUNK);
+                    let mut piece = vec![0; left];
+                    let read = read_at(&*from, at, &mut piece)?;
+                    bytes.extend_from_slice(&piece[..read]);
+                    at += read as u64;
+                }
+                Ok(Bytes::from(bytes))
+            };
+            let bytes = self.writer.dir().disk.spawn(read).await?;
+            return self.push(bytes).await;
+        };
+        file.copy_range(from, range, false).await
     }
 
     /// True of a value that has no file, and needs none before it is published.

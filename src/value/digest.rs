@@ -108,6 +108,7 @@ pub struct Hasher {
 }
 
 impl Hasher {
+    /// Of the digests that are `wanted`.
     pub fn new(wanted: Wanted) -> Self {
         Self {
             sha256: wanted.sha256.then(Sha256::new),
@@ -117,6 +118,7 @@ impl Hasher {
         }
     }
 
+    /// Takes the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         if let Some(hasher) = &mut self.sha256 {
             hasher.update(bytes);
@@ -132,6 +134,8 @@ impl Hasher {
         }
     }
 
+    /// The same with the next bytes.
+    #[must_use]
     pub fn update_all(mut self, pieces: &[Bytes]) -> Self {
         for piece in pieces {
             self.update(piece);
@@ -139,6 +143,7 @@ impl Hasher {
         self
     }
 
+    /// The digests of all bytes.
     pub fn finish(self) -> Digests {
         Digests {
             sha256: self.sha256.map(|h| h.finalize().into()),

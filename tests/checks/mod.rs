@@ -11,6 +11,7 @@ mod destination;
 mod form;
 mod forwarded;
 mod framing;
+mod signatures;
 mod tar;
 #[cfg(test)]
 mod tests;
@@ -43,6 +44,7 @@ pub use destination::destination;
 pub use form::form;
 pub use forwarded::forwarded;
 pub use framing::framing;
+pub use signatures::{chunks, signature};
 pub use tar::tar;
 
 /// A path names at most one key, which obeys the rules and comes back from any encoding of it; or a folder, below which

@@ -11,7 +11,7 @@ use crate::net::fuzz::proxy_header;
 
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 17] = [
+const TARGETS: [Target; 19] = [
     ("key", key),
     ("target", target),
     ("range", range),
@@ -27,6 +27,8 @@ const TARGETS: [Target; 17] = [
     ("link", link),
     ("forwarded", forwarded),
     ("proxy_header", proxy_header),
+    ("signature", signature),
+    ("chunks", chunks),
     ("dav_xml", dav_xml),
     ("dav_fields", dav_fields),
 ];

@@ -17,6 +17,7 @@ mod maven;
 mod plain;
 mod restarts;
 mod restic;
+mod s3_door;
 mod stores;
 mod tus;
 mod webdav;
@@ -59,6 +60,7 @@ requests ; python3 -c 'import requests'
 restic ; restic
 Terraform and OpenTofu ; terraform, curl
 Tokens and passwords ; curl, wget, ccache, gcc, rclone, git
+S3 ; aws --version, rclone, python3 -c 'import boto3'
 sccache ; sccache, gcc
 Turborepo ; npm, test -e $CLIENTS/caches/node_modules/.bin/turbo
 tus-js-client ; node, curl, test -e $CLIENTS/npm/node_modules/tus-js-client

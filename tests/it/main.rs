@@ -20,6 +20,7 @@ mod proxies;
 mod put;
 mod refusals;
 mod s3;
+mod s3_door;
 mod security;
 mod sites;
 mod tls;

@@ -236,6 +236,8 @@ pub enum AuthMethod {
     Basic,
     /// The certificate of the connection.
     Certificate,
+    /// A signature by a key of S3, of a request or of a URL.
+    Signature { is_of_url: bool },
     /// The word of a trusted proxy, which browsers prove themselves to by what they send by themselves.
     Proxy,
     /// A signed link to a folder.
@@ -269,6 +271,8 @@ impl Principal {
     pub fn name_of_evidence(&self) -> &'static str {
         match (self.by, &self.evidence) {
             (AuthMethod::Link { .. } | AuthMethod::FolderLink, _) => "link",
+            (AuthMethod::Signature { is_of_url: true }, _) => "s3-url",
+            (_, Evidence::S3Key { .. }) => "s3-key",
             (_, Evidence::Token(_)) => "token",
             (_, Evidence::Password { .. }) => "password",
             (_, Evidence::Certificate(_)) => "certificate",

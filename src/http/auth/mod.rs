@@ -16,7 +16,7 @@ use hyper::StatusCode;
 use hyper::header::{AUTHORIZATION, HeaderMap, RETRY_AFTER};
 
 use crate::access::{
-    Access, CheckError, ClientSource, Evidence, LinkKind, LinkTerms, Policy, Subject,
+    Access, CheckError, ClientSource, Evidence, LinkKind, LinkTerms, Policy, S3Key, Subject,
 };
 use crate::http::auth::credentials::{
     AuthCache, AuthMethod, Credentials, EXPIRED, INVALID, NameAndPassword, Presented, Principal,
@@ -152,7 +152,10 @@ impl Guard {
             return Err(self.wrong_credentials(presented.source));
         };
         match by {
-            AuthMethod::Nothing | AuthMethod::Link { .. } | AuthMethod::FolderLink => {}
+            AuthMethod::Nothing
+            | AuthMethod::Signature { .. }
+            | AuthMethod::Link { .. }
+            | AuthMethod::FolderLink => {}
             AuthMethod::Bearer => self.0.count(AuthResult::Token),
             // Clients that know Basic alone send a token so.
             AuthMethod::Basic => self.0.count(match evidence {
@@ -165,6 +168,21 @@ impl Guard {
         let principal = self.principal(Arc::clone(subject), by, evidence);
         proven.keep(presented, &principal);
         Ok(principal)
+    }
+
+    /// The client of a request that is signed by this `key`.
+    pub fn admit_signed(
+        &self,
+        policy: &Policy,
+        key: &S3Key,
+        is_of_url: bool,
+        source: ClientSource,
+    ) -> Result<Rc<Principal>, Refusal> {
+        let (evidence, by) = (key.evidence(), AuthMethod::Signature { is_of_url });
+        let subject = proven_subject(policy, &evidence, by);
+        let subject = subject.ok_or_else(|| self.wrong_credentials(source))?;
+        self.0.count(AuthResult::Signature);
+        Ok(self.principal(Arc::clone(subject), by, evidence))
     }
 
     /// Authenticates a client by a signed link to `key`, or to the folder of this name.
@@ -280,6 +298,17 @@ impl Guard {
     fn wrong_credentials(&self, source: ClientSource) -> Refusal {
         match self.0.passwords.failures.count(source, Instant::now()) {
             Ok(()) => unauthenticated(&self.0, AuthResult::Wrong),
+            Err(wait) => self.limited(wait),
+        }
+    }
+
+    /// The refusal of a wrong signature, or of its key, for this reason.
+    pub fn wrong_signature(&self, source: ClientSource, why: Refusal) -> Refusal {
+        match self.0.passwords.failures.count(source, Instant::now()) {
+            Ok(()) => {
+                self.0.count(AuthResult::Wrong);
+                why
+            }
             Err(wait) => self.limited(wait),
         }
     }

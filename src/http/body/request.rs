@@ -3,10 +3,13 @@
 //! A body comes in frames from hyper or from a stream of HTTP/2, or, when it is large, from the socket itself
 //! ([`BodySource`]), which counts what it moves. Bytes taken from a stream are added to its flow-control window (RFC
 //! 9113, section 6.9), so unread bytes never exceed the windows. A body is complete only when the client has ended its
-//! side. A [`Stream`] also sends the head of the response, whose body the connection sends.
+//! side. A body in a coding of its own is [decoded](Decoder) on the way. A [`Stream`] also sends the head of the
+//! response, whose body the connection sends.
 
 use std::cell::RefCell;
+use std::fmt::Debug;
 use std::future::poll_fn;
+use std::mem;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -38,6 +41,28 @@ pub enum RequestBody {
     Http2(StreamBody),
     /// The socket.
     Socket(Box<dyn BodySource>),
+    /// One of the others, whose bytes are decoded.
+    Decoded(Box<Decoded>),
+    /// Nothing.
+    Empty,
+}
+
+/// A body in a coding.
+#[derive(Debug)]
+pub struct Decoded {
+    body: RequestBody,
+    decoder: Box<dyn Decoder>,
+    /// Bytes that have been received, and not decoded.
+    received: Bytes,
+}
+
+/// A coding that is taken off a body as it arrives.
+pub trait Decoder: Debug {
+    /// Takes from `received` the next bytes; `None` where it has no more of them.
+    fn decode(&mut self, received: &mut Bytes) -> Result<Option<Bytes>, Refusal>;
+
+    /// The trailers, once all has been received.
+    fn end(&mut self) -> Result<HeaderMap, Refusal>;
 }
 
 impl RequestBody {
@@ -47,6 +72,8 @@ impl RequestBody {
             Self::Http1(body) => body.size_hint().exact(),
             Self::Http2(body) => body.len,
             Self::Socket(source) => Some(source.remaining()),
+            Self::Decoded(_) => None,
+            Self::Empty => Some(0),
         }
     }
 
@@ -56,6 +83,8 @@ impl RequestBody {
             Self::Http1(body) => body.is_end_stream(),
             Self::Http2(body) => body.stream.is_received(),
             Self::Socket(source) => source.remaining() == 0,
+            Self::Decoded(decoded) => decoded.body.is_empty(),
+            Self::Empty => true,
         }
     }
 
@@ -64,7 +93,7 @@ impl RequestBody {
         match self {
             Self::Http1(body) => Pin::new(body).poll_frame(cx).map_err(|_| CUT_OFF),
             Self::Http2(body) => body.poll_frame(cx).map_err(|_| CUT_OFF),
-            Self::Socket(_) => Poll::Ready(None),
+            Self::Socket(_) | Self::Decoded(_) | Self::Empty => Poll::Ready(None),
         }
     }
 }
@@ -96,12 +125,14 @@ impl<'a> Received<'a> {
 
     /// The next bytes, or `None` once all have arrived; a body that breaks off is an error.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
-        if let Some(source) = self.source() {
-            if source.remaining() == 0 {
-                return Ok(None);
+        match &mut self.body {
+            RequestBody::Socket(source) if source.remaining() == 0 => return Ok(None),
+            RequestBody::Socket(source) => {
+                let read = store::read(&mut **source).await;
+                return read.map(Some).map_err(|_| CUT_OFF);
             }
-            let read = store::read(source).await;
-            return read.map(Some).map_err(|_| CUT_OFF);
+            RequestBody::Decoded(_) => return Box::pin(self.next_decoded()).await,
+            RequestBody::Http1(_) | RequestBody::Http2(_) | RequestBody::Empty => {}
         }
         while let Some(frame) = self.frame().await {
             let data = match frame?.into_data() {
@@ -120,6 +151,41 @@ impl<'a> Received<'a> {
         Ok(None)
     }
 
+    /// Has a `decoder` give the bytes. Those that arrive are not held to the limit then: it knows how many it gives.
+    pub fn decode(&mut self, decoder: Box<dyn Decoder>) {
+        self.left = u64::MAX;
+        let body = mem::replace(&mut self.body, RequestBody::Empty);
+        self.body = RequestBody::Decoded(Box::new(Decoded {
+            body,
+            decoder,
+            received: Bytes::new(),
+        }));
+    }
+
+    /// The next bytes of a body that is decoded.
+    async fn next_decoded(&mut self) -> Result<Option<Bytes>, Refusal> {
+        let RequestBody::Decoded(mut decoded) = mem::replace(&mut self.body, RequestBody::Empty)
+        else {
+            return Ok(None);
+        };
+        // Meanwhile it arrives as any other.
+        mem::swap(&mut self.body, &mut decoded.body);
+        let next = loop {
+            let data = decoded.decoder.decode(&mut decoded.received)?;
+            if data.is_some() {
+                break data;
+            }
+            let Some(received) = self.next().await? else {
+                self.trailers = Some(decoded.decoder.end()?);
+                break None;
+            };
+            decoded.received = received;
+        };
+        mem::swap(&mut self.body, &mut decoded.body);
+        self.body = RequestBody::Decoded(decoded);
+        Ok(next)
+    }
+
     /// The source of the body, unless it comes in frames.
     pub fn source(&mut self) -> Option<&mut (dyn BodySource + 'static)> {
         match &mut self.body {
@@ -136,7 +202,7 @@ impl<'a> Received<'a> {
     /// Sends a 104 (Upload Resumption Supported), where it can.
     pub async fn announce(&mut self, interim: Response<()>) {
         match &mut self.body {
-            RequestBody::Http1(_) => {}
+            RequestBody::Http1(_) | RequestBody::Decoded(_) | RequestBody::Empty => {}
             RequestBody::Http2(body) => body.stream.announce(interim),
             RequestBody::Socket(source) => {
                 let mut head = encode_interim(&interim).into();
@@ -307,7 +373,7 @@ impl StreamBody {
             polled = trailers.map(Result::transpose).map_ok(Frame::trailers);
         }
         self.state.progress.reading.set(polled.is_pending());
-        if polled.is_pending() && std::mem::take(&mut self.is_awaited) {
+        if polled.is_pending() && mem::take(&mut self.is_awaited) {
             self.stream.announce(continue_100());
         }
         polled

@@ -114,6 +114,11 @@ const BAD_FIELD: &Kind = &Kind::new(StatusCode::BAD_REQUEST, "bad-field");
 const CODED: &Kind =
     &Kind::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content-coding").flags(&[Flag::OfStore]);
 
+const TOO_MANY_FIELDS: Refusal = Refusal::new(
+    &Kind::new(StatusCode::BAD_REQUEST, "too-many-fields"),
+    "the metadata to be kept with the value, names and values, is longer than 2048 bytes together",
+);
+
 /// The body is in a coding of the transfer, which is not the value's.
 pub const AWS_CHUNKED: Refusal = Refusal::new(
     CODED,
@@ -149,6 +154,18 @@ impl StoredFields {
             }
         }
         Ok(fields)
+    }
+
+    /// Adds these fields, if all fit together.
+    pub fn keep(
+        &mut self,
+        fields: impl Iterator<Item = (HeaderName, HeaderValue)>,
+    ) -> Result<(), Refusal> {
+        self.0.extend(fields);
+        if self.encode().is_some_and(|text| text.len() > MAX_FIELDS) {
+            return Err(TOO_MANY_FIELDS);
+        }
+        Ok(())
     }
 
     /// The text to keep with the value, where there is any.

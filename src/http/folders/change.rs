@@ -127,6 +127,29 @@ pub async fn make_folder(request: &RequestContext, asked: MakeFolder) -> Result<
     Ok(made?)
 }
 
+/// Removes a folder that has neither a value nor a folder, and refuses another.
+pub async fn remove_empty_folder(
+    request: &RequestContext,
+    folder: Key<'static>,
+) -> Result<(), Refusal> {
+    let _changing = request.begin_change(&[Scope::one(folder.as_str())])?;
+    request
+        .service
+        .store
+        .remove_empty_folder(folder.clone())
+        .await?;
+    request.changed_folder(&folder);
+    Ok(())
+}
+
+/// Has a folder go with its last value; at once, where it has none.
+pub async fn release_folder(request: &RequestContext, folder: Key<'static>) -> Result<(), Refusal> {
+    let _changing = request.begin_change(&[Scope::one(folder.as_str())])?;
+    request.service.store.release_folder(folder.clone()).await?;
+    request.changed_folder(&folder);
+    Ok(())
+}
+
 /// Removes a folder, if that is deep; else it only finds how much is below it. It ends with the rights of the client.
 pub async fn remove_folder(
     request: &RequestContext,

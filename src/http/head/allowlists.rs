@@ -27,6 +27,8 @@ pub struct Hosts {
     any: bool,
     is_listed: bool,
     names: Vec<String>,
+    /// Names, each with all names below it.
+    below: Vec<String>,
     addresses: Vec<IpAddr>,
     /// The authority that was allowed last: clients ask for the same one again and again.
     last: RefCell<Vec<u8>>,
@@ -64,6 +66,15 @@ impl Hosts {
         self.is_listed = is_listed;
     }
 
+    /// Adds `name`, a host name, and all names below it. It makes no list of what others may be asked for.
+    pub fn add_below(&mut self, name: &str) -> Result<(), BadName> {
+        if name.is_empty() || !name.bytes().all(is_of_name) {
+            return Err(BadName);
+        }
+        self.below.push(without_dot(name).to_ascii_lowercase());
+        Ok(())
+    }
+
     /// True where a request may ask for `authority`, a valid `uri-host [ ":" port ]`, with any port: the owner of
     /// another site can point its name here, not its port. An empty one names no host. Unless names were given, any is
     /// allowed on a listener that is not on the loopback network: only its operator knows them.
@@ -93,9 +104,15 @@ impl Hosts {
             let address = address.to_canonical();
             return address.is_loopback() || self.addresses.contains(&address);
         }
-        let own = self.names.iter().map(String::as_str);
+        let (own, host) = (self.names.iter().map(String::as_str), without_dot(host));
+        let is_below = |of: &String| {
+            let host = host.to_ascii_lowercase();
+            let above = host.strip_suffix(of);
+            above.is_some_and(|label| label.is_empty() || label.ends_with('.'))
+        };
         own.chain(["localhost"])
-            .any(|name| name.eq_ignore_ascii_case(without_dot(host)))
+            .any(|name| name.eq_ignore_ascii_case(host))
+            || self.below.iter().any(is_below)
     }
 }
 

@@ -59,11 +59,13 @@ pub enum Door {
     Plain,
     /// `WebDAV`.
     Dav,
+    /// The protocol of S3.
+    S3,
 }
 
 impl Door {
     /// The doors beside the plain one, each with the word for it in front of a place to listen.
-    const WORDS: &[(Self, &str)] = &[(Self::Dav, "dav+")];
+    const WORDS: &[(Self, &str)] = &[(Self::Dav, "dav+"), (Self::S3, "s3+")];
 
     /// The word for it; none for the plain one.
     pub fn word(self) -> &'static str {

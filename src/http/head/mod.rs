@@ -134,6 +134,11 @@ impl<'a> CommonHeaders<'a> {
         self.is_site_foreign.unwrap_or_else(by_origin)
     }
 
+    /// The host that the client asks for, as it names it.
+    pub fn host(&self) -> &'a [u8] {
+        self.host
+    }
+
     /// The page of another origin, for its refusal.
     pub fn unlisted(&self) -> NotAllowlisted {
         NotAllowlisted::origin(self.origin)

@@ -11,18 +11,20 @@ pub struct OptionalFields {
     pub of_trace: bool,
     /// Trusted proxies name their clients, and the host and the scheme that those asked for.
     pub of_proxies: bool,
+    /// Clients sign their requests, and any field of them.
+    pub of_signatures: bool,
 }
 
 impl OptionalFields {
     /// True for a field, by its name in lower case, that nothing reads where these are read.
     pub fn are_without(self, name: &[u8]) -> bool {
         match name {
-            b"user-agent" | b"referer" => !self.of_client,
-            b"traceparent" => !self.of_trace,
+            b"user-agent" | b"referer" => !self.of_client && !self.of_signatures,
+            b"traceparent" => !self.of_trace && !self.of_signatures,
             b"forwarded" | b"x-forwarded-for" | b"x-forwarded-host" | b"x-forwarded-proto" => {
-                !self.of_proxies
+                !self.of_proxies && !self.of_signatures
             }
-            name => is_unread(name),
+            name => is_unread(name) && !self.of_signatures,
         }
     }
 }

@@ -40,6 +40,8 @@ pub struct More {
     pub cause: Option<Error>,
     /// What was done before.
     pub done: Option<BulkProgress>,
+    /// The id of the request, where a door tells it with the refusal.
+    pub request_id: Option<Box<str>>,
 }
 
 /// What a request had done before it failed.

@@ -73,6 +73,12 @@ impl RequestContext {
             .is_none_or(|principal| principal.may_read(key.as_str()))
     }
 
+    /// Its id, as the logs have it.
+    pub fn request_id(&self) -> String {
+        let entry = || self.service.log_entry(None, self.client, self.principal());
+        self.guard.exchange.record.request_id(entry)
+    }
+
     /// The counters of the reactor.
     pub fn counters(&self) -> &ReactorCounters {
         self.guard.exchange.counters()

@@ -55,6 +55,8 @@ pub struct ErrorForm {
     pub page: Option<usize>,
     /// The client is of another store, and shows its user no line of text.
     pub of_store: bool,
+    /// In the words of its door.
+    pub by_door: Option<fn(&Refusal) -> Response<Body>>,
 }
 
 /// The response to a refused request.
@@ -64,7 +66,9 @@ pub fn refuse(refusal: &Refusal, form: ErrorForm, compat: bool) -> Response<Body
         return empty(kind.status);
     }
     let json = refusal.besides().and_then(|more| more.json.clone());
-    let mut response = if let Some(json) = json {
+    let mut response = if let Some(render) = form.by_door {
+        render(refusal)
+    } else if let Some(json) = json {
         unstored(kind.status, JSON, json)
     } else if kind.has(Flag::OfStore) && form.of_store && !form.problem {
         store_error(kind.status, refusal)

@@ -56,6 +56,12 @@ impl Service {
         if let Some(refusal) = refusal {
             self.log_refusal(refusal, Some(peer), request);
         }
+        if let (Some(_), Err(refusal)) = (context.errors.by_door, &mut result) {
+            let id = exchange
+                .record
+                .with_entry(|entry| entry.request_id().into());
+            refusal.more().request_id = id;
+        }
         render(result, context, &self.config)
     }
 

@@ -16,6 +16,7 @@ use crate::http::auth::credentials::{AuthCache, INVALID, Principal, signed_link}
 use crate::http::auth::{CERTIFICATE_ENDED, Guard, Identified};
 use crate::http::head::accept::prefers_problem;
 use crate::http::head::client::Door;
+use crate::http::head::names::AuthorizationFields;
 use crate::http::head::path::{PAGES, WATCH};
 use crate::http::head::syntax::depth;
 use crate::http::refusal::Refusal;
@@ -32,7 +33,8 @@ use crate::http::values::put::put_of;
 use crate::http::verb::{OptionsRequest, Parsed, Row, parsed};
 use crate::http::watch::request::WatchRequest;
 use crate::http::{
-    archives, bazel, changes, dav, folders, forms, listing, restic, share, states, ui, uploads,
+    archives, bazel, changes, dav, folders, forms, listing, restic, s3_door, share, states, ui,
+    uploads,
 };
 
 pub mod explained;
@@ -59,7 +61,7 @@ const ROWS: &[Row] = &[
 ];
 
 /// The other doors, each with what takes its requests first: those that it leaves are the plain door's.
-const DOORS: &[(Door, Row)] = &[(Door::Dav, dav::verb)];
+const DOORS: &[(Door, Row)] = &[(Door::Dav, dav::verb), (Door::S3, s3_door::verb)];
 
 /// The methods of the feed of changes: no HEAD, for the response has no end.
 const OF_WATCH: &str = "GET, OPTIONS";
@@ -74,6 +76,7 @@ impl<'a> RequestHead<'a> {
                 problem: common.wants_problem_json && prefers_problem(&head.headers),
                 page: (has_page() && ui::is_preferred(&head.headers)).then(|| depth(self.path)),
                 of_store: common.of_store || other_store::is_signed(common.presented),
+                by_door: (self.client.door == Door::S3).then_some(s3_door::render),
             },
             principal: None,
             origin: self.allowed_origin(),
@@ -93,17 +96,23 @@ impl<'a> RequestHead<'a> {
             return Err(CERTIFICATE_ENDED);
         }
         common.check(head, self.client, &config.allowed.hosts)?;
-        other_store::check(
-            head,
-            &self.query,
-            common.presented,
-            common.of_store,
-            config.authorizes,
-        )?;
+        let is_s3 = self.client.door == Door::S3;
+        if !is_s3 {
+            other_store::check(
+                head,
+                &self.query,
+                common.presented,
+                common.of_store,
+                config.authorizes,
+            )?;
+        }
         let is_foreign =
             || context.origin.is_none() && common.is_foreign(self.client, &head.headers);
         if !head.method.is_safe() && is_foreign() {
             return Err(common.unlisted().cross_site());
+        }
+        if is_s3 {
+            return s3_door::signature::identify(self, guard, proven);
         }
         if let (Some(link), Some(guard)) = (self.link, guard) {
             let signed = link.signed.clone().ok_or(INVALID);
@@ -122,10 +131,14 @@ impl<'a> RequestHead<'a> {
             let principal = guard.authenticate_link(link, kind, key.as_str())?;
             return Ok(Identified::Known(Some(principal)));
         }
-        let user = (config.proxy_user_header.as_ref())
-            .map(|field| self.client.signed_on(field, &head.headers));
-        let user = user.unwrap_or_default();
-        guard.identify(common.presented, user, self.client, proven)
+        guard.identify(common.presented, self.user(), self.client, proven)
+    }
+
+    /// The user whom a trusted proxy has signed on.
+    pub fn user(&self) -> AuthorizationFields<'a> {
+        let field = self.config.proxy_user_header.as_ref();
+        let user = field.map(|field| self.client.signed_on(field, &self.head.headers));
+        user.unwrap_or_default()
     }
 
     /// The operation, narrowed to what the `principal` permits. The principal goes to the `context` of the response.

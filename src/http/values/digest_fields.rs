@@ -19,7 +19,7 @@ use sfv::{Dictionary, ListEntry, Parser};
 
 use crate::http::head::names::WANT_REPR_DIGEST;
 use crate::http::head::syntax::names_member;
-use crate::store::{Checksum, ChecksumKind, Digest, Digests};
+use crate::store::{Checksum, ChecksumKind, Digest, Digests, Wanted};
 
 /// The digest of the bytes of a message.
 pub const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
@@ -286,6 +286,16 @@ fn sha256_of_hex(text: &HeaderValue) -> Option<[u8; 32]> {
 pub fn is_checksum(name: &HeaderName) -> bool {
     let kind = name.as_str().strip_prefix(AMZ_CHECKSUM);
     kind.is_some_and(|kind| !NO_CHECKSUMS.contains(&kind))
+}
+
+/// The checksum of a client of S3 that comes in this field.
+pub fn wanted_of(name: &HeaderName) -> Wanted {
+    let known = AMZ_CHECKSUMS.iter().find(|(known, _)| name == known);
+    Wanted {
+        sha256: *name == AMZ_SHA256,
+        checksum: known.map(|(_, kind)| *kind),
+        ..Wanted::default()
+    }
 }
 
 /// True where the server can compute the checksum that comes in this field.

@@ -34,6 +34,8 @@ pub struct MoveRequest {
     pub preconditions: Option<Preconditions>,
     /// The client may learn whether the destination had a value.
     pub may_tell: bool,
+    /// A copy has what is kept of `to` in place of what is kept with the source.
+    pub replaces: bool,
 }
 
 /// What is to be moved or copied.

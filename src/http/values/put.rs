@@ -9,7 +9,7 @@ use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use futures_util::future::{FutureExt as _, LocalBoxFuture, TryFutureExt as _};
 use hyper::StatusCode;
-use hyper::header::{CONTENT_RANGE, CONTENT_TYPE, HeaderMap};
+use hyper::header::{CONTENT_RANGE, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use scopeguard::guard;
 
 use crate::access::{Existing, Right};
@@ -92,8 +92,8 @@ pub struct PutRequest {
     pub media_type: Option<Box<str>>,
     fields: StoredFields,
     pub expected: Digests,
-    /// Digests may follow as trailers, by algorithms not known before.
-    digests_follow: bool,
+    /// The digests that may follow as trailers.
+    pub following: Wanted,
     /// The most bytes that this client may store, where that is less than the limit of all.
     pub most: Option<u64>,
     /// The value is stored only where there is none, for the client may create and not replace; this is the answer
@@ -115,7 +115,7 @@ impl PutRequest {
             preconditions: None,
             media_type: None,
             fields: StoredFields::default(),
-            digests_follow: false,
+            following: Wanted::default(),
             most: None,
             existing: None,
         })
@@ -141,8 +141,19 @@ impl PutRequest {
         if !config.compat {
             self.fields = StoredFields::of(headers, &config.kept_fields)?;
         }
-        self.digests_follow = are_announced(headers);
+        if are_announced(headers) {
+            // By algorithms not known before.
+            self.following = Wanted::ALL;
+        }
         Ok(())
+    }
+
+    /// Keeps these fields too, which one door alone sends again.
+    pub fn keep(
+        &mut self,
+        fields: impl Iterator<Item = (HeaderName, HeaderValue)>,
+    ) -> Result<(), Refusal> {
+        self.fields.keep(fields)
     }
 
     /// True where the value has a date of its own.
@@ -201,15 +212,20 @@ impl PutRequest {
         }
     }
 
+    /// Takes what is kept with the value.
+    pub fn attributes(&mut self) -> Attributes {
+        Attributes {
+            media_type: self.media_type.take(),
+            fields: self.fields.encode(),
+        }
+    }
+
     /// Takes what is kept with the value, and the preconditions under which it is published.
     pub fn head(&mut self) -> UploadHead {
         UploadHead {
             len: self.len,
             sha256: self.expected.sha256,
-            attributes: Attributes {
-                media_type: self.media_type.take(),
-                fields: self.fields.encode(),
-            },
+            attributes: self.attributes(),
             preconditions: self.preconditions.take(),
             ..UploadHead::default()
         }
@@ -314,12 +330,7 @@ pub async fn receive(
     put: &PutRequest,
     body: &mut Received<'_>,
 ) -> Result<(), Refusal> {
-    // Any digest may follow as a trailer.
-    let wanted = if put.digests_follow {
-        Wanted::ALL
-    } else {
-        put.expected.wanted()
-    };
+    let wanted = put.expected.wanted().union(put.following);
     if !wanted.is_none() {
         upload.hash(wanted);
     }

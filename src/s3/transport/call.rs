@@ -11,7 +11,6 @@ use std::time::Duration;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use data_encoding::HEXLOWER;
 use http_body_util::{Either, Full};
 use hyper::Method;
 use hyper::header::{
@@ -19,17 +18,16 @@ use hyper::header::{
     HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH, IntoHeaderName, RANGE,
 };
 use parking_lot::Mutex;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, utf8_percent_encode};
+use percent_encoding::percent_decode;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use super::body::{BodyFraming, CHECKSUM, PIECES, SendBody};
+use super::body::{BodyFraming, CHECKSUM, SendBody};
 use crate::metrics::StoreOperation;
 use crate::s3::contract::{BucketPrefix, Settings, WriteCondition};
+use crate::sigv4::chunks::UNSIGNED_TRAILER;
+use crate::sigv4::{NOTHING, hex, path, query};
 use crate::value::{Attributes, DATE, Error, Key, kept_lines};
-
-/// The payload of a request without a body: SHA-256 of nothing.
-pub const NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 /// The longest name of an object, in bytes: what S3 allows.
 const MAX_NAME: usize = 1024;
@@ -57,16 +55,6 @@ pub const KEPT: [HeaderName; 4] = [
     CONTENT_ENCODING,
     CONTENT_LANGUAGE,
 ];
-
-/// All but the unreserved characters (RFC 3986, section 2.3).
-const ALL: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
-
-/// The characters that are encoded in a path: `/` stays.
-const PATH: &AsciiSet = &ALL.remove(b'/');
 
 /// A request to the store.
 #[derive(Clone)]
@@ -138,7 +126,7 @@ impl Call {
         if let Some(sha256) = framing.sha256() {
             return self.proved(sha256);
         }
-        self.payload = PIECES.into();
+        self.payload = UNSIGNED_TRAILER.into();
         let mut coding = b"aws-chunked".to_vec();
         if let Some(own) = self.headers.get(CONTENT_ENCODING) {
             coding.push(b',');
@@ -237,27 +225,6 @@ fn header_value(text: &str) -> Result<HeaderValue, Error> {
 
 fn not_a_field() -> Error {
     Error::BadGateway("what is to be sent cannot stand in a field".to_owned())
-}
-
-/// `bytes` in hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    HEXLOWER.encode(bytes)
-}
-
-/// A path of a URI: `/` stays.
-pub fn path(text: &str) -> String {
-    utf8_percent_encode(text, PATH).to_string()
-}
-
-/// A query of a URI, in the order of the names, as it is signed.
-pub fn query(parameters: &[(&str, &str)]) -> String {
-    let encode = |text| utf8_percent_encode(text, ALL).to_string();
-    let mut pairs: Vec<_> = parameters
-        .iter()
-        .map(|(name, value)| format!("{}={}", encode(name), encode(value)))
-        .collect();
-    pairs.sort_unstable();
-    pairs.join("&")
 }
 
 /// Decodes a name of a store with `encoding-type=url`: as in forms, where a `+` is a space.

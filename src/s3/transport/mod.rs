@@ -28,9 +28,10 @@ use self::body::SendBody;
 use self::call::{Call, Endpoint, Endpoints};
 use self::connector::{Connector, connector, tls};
 use self::credentials::CurrentSecrets;
-use self::sign::{Link, Signed, Signer};
+use self::sign::{Link, Signer};
 use crate::metrics::S3Counters;
 use crate::s3::contract::{BucketPrefix, Settings};
+use crate::sigv4::CanonicalRequest;
 use crate::value::Error;
 
 /// The longest wait for a connection to one endpoint.
@@ -287,7 +288,7 @@ impl S3Client {
         let mut headers = call.headers.clone();
         let host = HeaderValue::from_str(&endpoint.authority).map_err(|e| unfit(&e))?;
         headers.insert(HOST, host);
-        let signed = Signed {
+        let signed = CanonicalRequest {
             method: call.method.as_str(),
             path: &path,
             query: &call.query,

@@ -1,5 +1,5 @@
-//! The signature of a request, AWS Signature Version 4, in the `Authorization` field or, of a link, in the query; and
-//! the secrets that it is made with.
+//! The [signature](crate::sigv4) of a request to the store, in the `Authorization` field or, of a link, in the query;
+//! and the secrets that it is made with.
 //!
 //! Pure but for the key of the day, which is derived once and kept. It does not hash bodies: the caller names the
 //! payload.
@@ -8,15 +8,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use hmac::{Hmac, KeyInit, Mac};
 use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue};
 use parking_lot::Mutex;
-use sha2::{Digest, Sha256};
 
-use super::call::{hex, query};
+use crate::sigv4::{ALGORITHM, CanonicalRequest, Scope, SigningKey, UNSIGNED, query, time_text};
 use crate::value::Error;
-
-const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
 /// Secrets that requests are signed with. They never show their contents.
 #[derive(Clone, PartialEq, Eq)]
@@ -54,18 +50,7 @@ pub struct Signer {
 struct DayKey {
     secrets: Arc<Secrets>,
     day: String,
-    key: Hmac<Sha256>,
-}
-
-/// A request, as its signature sees it.
-pub struct Signed<'a> {
-    pub method: &'a str,
-    /// The path of its URI, as it is sent.
-    pub path: &'a str,
-    /// Its query, in the order of the names.
-    pub query: &'a str,
-    /// The SHA-256 of its body in hexadecimal digits, or a name for it.
-    pub payload: &'a str,
+    key: SigningKey,
 }
 
 /// The request that a link is for.
@@ -91,20 +76,26 @@ impl Signer {
     /// Adds to `headers`, which have `Host`, what makes them those of a signed request.
     pub fn sign(
         &self,
-        request: &Signed<'_>,
+        request: &CanonicalRequest<'_>,
         headers: &mut HeaderMap,
         secrets: &Arc<Secrets>,
         now: SystemTime,
     ) -> Result<(), Error> {
-        let time = basic_format(now);
+        let time = time_text(now);
         headers.insert("x-amz-date", value(&time)?);
         headers.insert("x-amz-content-sha256", value(request.payload)?);
         if let Some(token) = &secrets.token {
             headers.insert("x-amz-security-token", secret_value(token)?);
         }
-        let (names, canonical) = canonical(request, headers);
-        let scope = self.scope(&time[..8]);
-        let signature = self.signature(&canonical, &time, secrets);
+        let mut fields: Vec<_> = headers
+            .iter()
+            .filter(|(name, _)| is_signed(name))
+            .map(|(name, value)| (name.as_str(), value.as_bytes()))
+            .collect();
+        fields.sort_by_key(|(name, _)| *name);
+        let scope = self.scope(&time);
+        let (names, text) = request.text(&fields, &time, scope);
+        let signature = self.key(secrets, scope).sign(&text);
         let id = &secrets.id;
         let authorization = format!(
             "{ALGORITHM} Credential={id}/{scope},SignedHeaders={names},Signature={signature}"
@@ -122,8 +113,9 @@ impl Signer {
         secrets: &Arc<Secrets>,
         now: SystemTime,
     ) -> Result<String, Error> {
-        let time = basic_format(now);
-        let credential = format!("{}/{}", secrets.id, self.scope(&time[..8]));
+        let time = time_text(now);
+        let scope = self.scope(&time);
+        let credential = format!("{}/{scope}", secrets.id);
         let seconds = link.valid.as_secs().to_string();
         let mut parameters = vec![
             ("X-Amz-Algorithm", ALGORITHM),
@@ -136,78 +128,42 @@ impl Signer {
             parameters.push(("X-Amz-Security-Token", token));
         }
         let query = query(&parameters);
-        let request = Signed {
+        let request = CanonicalRequest {
             method: link.method,
             path: link.path,
             query: &query,
-            payload: "UNSIGNED-PAYLOAD",
+            payload: UNSIGNED,
         };
-        let headers = HeaderMap::from_iter([(HOST, value(link.host)?)]);
-        let (_, canonical) = canonical(&request, &headers);
-        let signature = self.signature(&canonical, &time, secrets);
+        let host = value(link.host)?;
+        let (_, text) = request.text(&[(HOST.as_str(), host.as_bytes())], &time, scope);
+        let signature = self.key(secrets, scope).sign(&text);
         Ok(format!("{query}&X-Amz-Signature={signature}"))
     }
 
-    /// The signature of a canonical request.
-    fn signature(&self, canonical: &[u8], time: &str, secrets: &Arc<Secrets>) -> String {
-        let day = &time[..8];
-        let scope = self.scope(day);
-        let digest = hex(&Sha256::digest(canonical));
-        let text = format!("{ALGORITHM}\n{time}\n{scope}\n{digest}");
-        hex(&code(self.key(secrets, day), &text))
+    /// The scope of a signature that is made at this time.
+    fn scope<'a>(&'a self, time: &'a str) -> Scope<'a> {
+        Scope {
+            day: &time[..8],
+            region: &self.region,
+        }
     }
 
-    /// The day, the region and the service that a signature is made for.
-    fn scope(&self, day: &str) -> String {
-        format!("{day}/{}/s3/aws4_request", self.region)
-    }
-
-    fn key(&self, secrets: &Arc<Secrets>, day: &str) -> Hmac<Sha256> {
+    fn key(&self, secrets: &Arc<Secrets>, scope: Scope<'_>) -> SigningKey {
         let mut last = self.key.lock();
         if let Some(last) = &*last
             && Arc::ptr_eq(&last.secrets, secrets)
-            && last.day == day
+            && last.day == scope.day
         {
             return last.key.clone();
         }
-        let mut key = keyed(format!("AWS4{}", secrets.secret).as_bytes());
-        for step in [day, &self.region, "s3", "aws4_request"] {
-            key = keyed(&code(key, step));
-        }
+        let key = SigningKey::new(&secrets.secret, scope);
         *last = Some(DayKey {
             secrets: Arc::clone(secrets),
-            day: day.to_owned(),
+            day: scope.day.to_owned(),
             key: key.clone(),
         });
         key
     }
-}
-
-/// The names of the signed fields, and the canonical request.
-fn canonical(request: &Signed<'_>, headers: &HeaderMap) -> (String, Vec<u8>) {
-    let mut fields: Vec<_> = headers
-        .iter()
-        .filter(|(name, _)| is_signed(name))
-        .map(|(name, value)| (name.as_str(), value.as_bytes()))
-        .collect();
-    fields.sort_unstable();
-    let names: Vec<_> = fields.iter().map(|(name, _)| *name).collect();
-    let names = names.join(";");
-    let mut text = Vec::with_capacity(512);
-    for part in [request.method, request.path, request.query] {
-        text.extend_from_slice(part.as_bytes());
-        text.push(b'\n');
-    }
-    for (name, value) in fields {
-        text.extend_from_slice(name.as_bytes());
-        text.push(b':');
-        push_trimmed(&mut text, value);
-        text.push(b'\n');
-    }
-    for part in ["\n", &names, "\n", request.payload] {
-        text.extend_from_slice(part.as_bytes());
-    }
-    (names, text)
 }
 
 /// Whether a field is signed: what decides what the request does. What is only kept with a value is left out, as stores
@@ -219,33 +175,6 @@ fn is_signed(name: &HeaderName) -> bool {
             name,
             "host" | "date" | "range" | "content-type" | "if-match" | "if-none-match"
         )
-}
-
-/// Adds `value` without the spaces around it, and with one for each run of them.
-fn push_trimmed(text: &mut Vec<u8>, value: &[u8]) {
-    let words = value.split(|&b| b == b' ').filter(|word| !word.is_empty());
-    for (at, word) in words.enumerate() {
-        if at > 0 {
-            text.push(b' ');
-        }
-        text.extend_from_slice(word);
-    }
-}
-
-fn keyed(key: &[u8]) -> Hmac<Sha256> {
-    // A key of any length is one; the empty one only satisfies the type.
-    Hmac::new_from_slice(key).unwrap_or_else(|_| Hmac::new(&[0; 64].into()))
-}
-
-/// The code of `text` by a key.
-fn code(keyed: Hmac<Sha256>, text: &str) -> [u8; 32] {
-    keyed.chain_update(text).finalize().into_bytes().into()
-}
-
-/// `now` as `20130524T000000Z`.
-fn basic_format(now: SystemTime) -> String {
-    let text = humantime::format_rfc3339_seconds(now).to_string();
-    text.replace(['-', ':'], "")
 }
 
 fn value(text: &str) -> Result<HeaderValue, Error> {
@@ -262,8 +191,10 @@ fn secret_value(text: &str) -> Result<HeaderValue, Error> {
 
 #[cfg(test)]
 mod tests {
+    use sha2::{Digest as _, Sha256};
+
     use super::*;
-    use crate::s3::transport::call::NOTHING;
+    use crate::sigv4::{NOTHING, hex};
 
     /// The examples of "Signature Calculations for the Authorization Header" in the reference of Amazon S3.
     #[test]
@@ -312,7 +243,7 @@ mod tests {
             for &(name, text) in fields {
                 headers.insert(name, value(text).unwrap());
             }
-            let request = Signed {
+            let request = CanonicalRequest {
                 method,
                 path,
                 query,
@@ -358,7 +289,7 @@ mod tests {
     fn the_key_of_the_day_is_derived_again_for_other_secrets_and_days() {
         let signer = signer();
         let first = secrets();
-        let key = |secrets, day| code(signer.key(secrets, day), "");
+        let key = |secrets, day| signer.key(secrets, signer.scope(day)).sign("");
         let today = key(&first, "20130524");
         assert_eq!(key(&first, "20130524"), today);
         assert_ne!(key(&first, "20130525"), today);
@@ -373,7 +304,7 @@ mod tests {
     #[test]
     fn nothing_shows_a_secret() {
         let signer = signer();
-        signer.key(&secrets(), "20130524");
+        signer.key(&secrets(), signer.scope("20130524"));
         let shown = format!("{signer:?} {:?}", secrets());
         assert!(!shown.contains("wJalr"), "{shown}");
     }

@@ -17,7 +17,8 @@ use crate::s3::objects::put::{nonce, written};
 use crate::s3::transport::S3Client;
 use crate::s3::transport::answer::{RequestError, parse};
 use crate::s3::transport::body::{BodyFraming, SendBody};
-use crate::s3::transport::call::{Call, path};
+use crate::s3::transport::call::Call;
+use crate::sigv4::path;
 use crate::value::{Error, Page, Prefixes};
 
 /// The beginning of the names of the objects of every check, below the prefix of the place. No key begins so.

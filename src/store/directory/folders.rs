@@ -19,12 +19,15 @@ use crate::store::publish::{Change, FolderChange};
 use crate::value::{Error, Key, Meta};
 
 impl Directory {
-    /// Makes the folder `path`, which stays without a value.
-    pub async fn make_folder(&self, path: Key<'static>) -> Result<(), Error> {
+    /// Makes this change of the folder `path`.
+    pub async fn change_folder(
+        &self,
+        path: Key<'static>,
+        change: FolderChange,
+    ) -> Result<(), Error> {
         let writing = self.writing()?;
-        let change = Change::Folder(FolderChange::Make);
-        let made = writing.publisher.change(path, change, None);
-        writing.writer.note(made.await.map(drop))
+        let changed = writing.publisher.change(path, Change::Folder(change), None);
+        writing.writer.note(changed.await.map(drop))
     }
 
     /// Gives the folder `from`, with all that is below it, the name `to`, which nothing has.

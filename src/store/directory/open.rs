@@ -28,6 +28,7 @@ use crate::store::journal::{self, Journal, JournalLocation};
 use crate::store::journal_state::JournalState;
 use crate::store::layout::{OpenError, StateDir, file_system, is_in_use, open_values};
 use crate::store::list::Lister;
+use crate::store::multipart::Multiparts;
 use crate::store::object::IsText;
 use crate::store::publish::Publisher;
 use crate::store::resumable::Registry;
@@ -119,6 +120,10 @@ impl Directory {
         let quota = StagingQuota::new(options.staging);
         let uploads = Registry::load(&temp_dir.uploads, &quota, options.upload_expiry);
         let uploads = uploads.map_err(OpenError::failed("read the unfinished uploads of", dir))?;
+        let (durability, expiry) = (options.durability, options.upload_expiry);
+        let multiparts = Multiparts::load(&temp_dir.parts, &quota, durability, expiry);
+        let multiparts =
+            multiparts.map_err(OpenError::failed("read the unfinished uploads of", dir))?;
         let bounds = &options.bounds;
         if bounds.is_empty() {
             uses::approve_none(&temp_dir.own);
@@ -128,6 +133,7 @@ impl Directory {
             .then(|| Account::new(bounds.clone(), Some(&values), uses::load(&temp_dir.own)));
         if let Some(account) = &account {
             uploads.stage(account);
+            multiparts.stage(account);
         }
         let opened = Self::reading(values, options, changes, account.clone());
         let mut opened = opened.map_err(failed)?;
@@ -171,6 +177,7 @@ impl Directory {
             writer,
             publisher,
             uploads: Arc::new(uploads),
+            multiparts: Arc::new(multiparts),
             _lock: state.lock,
         });
         Ok(opened)

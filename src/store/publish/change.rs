@@ -47,6 +47,8 @@ pub enum FolderChange {
     Make,
     /// Remove it, if it is empty.
     Remove,
+    /// Have it go with its last value; at once, if it is empty.
+    Release,
     /// Give this name, which nothing has, to the folder `from`.
     Move {
         /// The name that it loses.
@@ -229,7 +231,7 @@ impl ChangeRequest {
                 (Audience::LookAnew, Some(Box::new(from.clone())))
             }
             (
-                Change::Folder(FolderChange::Make | FolderChange::Remove),
+                Change::Folder(FolderChange::Make | FolderChange::Remove | FolderChange::Release),
                 Ok(()) | Err(Error::NameTaken(A_FOLDER) | Error::FolderKept),
             ) => (Audience::NoSubscriber, None),
             _ => return self.answered(outcome.map(|()| None)),

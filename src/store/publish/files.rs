@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::super::bounds::{Account, Choice, Total, size_of};
 use super::super::commit::{self, FoundName};
+use super::super::implicit::mark_implicit;
 use super::super::new_value::Source;
 use super::super::space::Allowance;
 use super::super::write_context::WriteContext;
@@ -257,6 +258,15 @@ impl Files for ValueFiles {
                 commit::make_folder(dir, path)
             }
             FolderChange::Remove => commit::remove_folder(dir, path),
+            FolderChange::Release => {
+                match (commit::remove_folder(dir, path), dir.folder(path.as_str())) {
+                    (Err(Error::Occupied(_)), Ok(folder)) => {
+                        mark_implicit(folder);
+                        Ok(())
+                    }
+                    (removed, _) => removed,
+                }
+            }
             FolderChange::Move { from } => self.move_folder(from, path),
         }
     }

@@ -23,7 +23,8 @@ use crate::store::temp_file::VALUE_MODE;
 use crate::store::upload_claim::{Claim, Progress, UploadEntry, UploadId};
 use crate::store::value_file::ValueFile;
 use crate::store::write_context::{Durability, WriteContext};
-use crate::value::{Error, Meta, Version};
+use crate::transfer::Uploader;
+use crate::value::{Error, Key, Meta, Version};
 
 /// Longer than any record: of a key, and of fields that came in the head of a request.
 const MAX_LEN: u64 = 1 << 20;
@@ -64,14 +65,30 @@ impl Record {
     fn of(entry: &UploadEntry, fields: Vec<Field>) -> Self {
         let Progress { length, synced, .. } = *entry.progress();
         Self {
-            key: entry.key.as_str().to_owned(),
             length,
+            synced,
+            ..Self::new(&entry.key, fields, entry.uploader().as_ref())
+        }
+    }
+
+    /// The record of an upload that has just begun, of which nothing is known to be on the disk.
+    pub fn new(key: &Key<'_>, fields: Vec<Field>, uploader: Option<&Uploader>) -> Self {
+        Self {
+            key: key.as_str().to_owned(),
+            length: None,
             fields,
-            uploader: entry.uploader().map(|it| it.0.to_string()),
+            uploader: uploader.map(|it| it.0.to_string()),
             started: started(),
             boot: clock::boot_id().map(str::to_owned),
-            synced,
+            synced: None,
         }
+    }
+
+    /// Keeps it as that of an upload whose files lie in this directory. Blocks.
+    pub fn keep(&self, (dir, id): (&OwnedFd, UploadId), is_synced: bool) -> Result<(), Error> {
+        let text = serde_json::to_vec(self).unwrap_or_default();
+        let kept = small_file::replace((dir, &*name(id)), &text, is_synced, false);
+        kept.map_err(Error::errno_while("keep a record"))
     }
 
     /// Whether the machine has not rebooted since: what was written to a file then is still there.
@@ -197,10 +214,8 @@ fn write_record(
     entry: &UploadEntry,
     fields: Vec<Field>,
 ) -> Result<(), Error> {
-    let text = serde_json::to_vec(&Record::of(entry, fields)).unwrap_or_default();
-    let name = (&writer.temp_dir.uploads, &*name(entry.id));
     let is_synced = writer.durability == Durability::Disk;
-    small_file::replace(name, &text, is_synced, false).map_err(Error::errno_while("keep a record"))
+    Record::of(entry, fields).keep((&writer.temp_dir.uploads, entry.id), is_synced)
 }
 
 /// How much of the `len` bytes of `file` is what the client sent; the rest is cut off. After a reboot that is what was

@@ -180,30 +180,47 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Copies all bytes of `object`: the file shares them where the file system can do that, else the kernel copies
-    /// them, a few at a time.
+    /// Copies all bytes of `object`, which the file is to have alone.
     pub async fn copy(&mut self, object: &Object) -> Result<(), Error> {
         let len = object.meta.len;
-        while self.len < len {
-            let (from, to) = (object.shared(), Arc::clone(&self.file.file));
-            let (offset, end) = (self.len, (self.len + TURN).min(len));
-            let ahead = self.ahead(end)?;
-            let job = move || {
-                if offset == 0 && rustix::fs::ioctl_ficlone(&*to, &*from).is_ok() {
-                    return Ok(Ok(len));
-                }
-                let copy = |()| copy_range(&from, &to, offset..end).map(|()| (end, end));
-                ahead.during(&*to, end, (), copy)
-            };
-            match self.file.file.disk.spawn(job).await? {
-                Ok(copied) => self.len = copied,
-                Err(full) => self.make_room(full).await?,
-            }
-        }
+        self.copy_range(&object.shared(), 0..len, true).await?;
         let stat = rustix::fs::fstat(&*self.file.file).map_err(Error::errno_while("copy"))?;
         // By hand the file may have become shorter, or longer.
         if Meta::of(&stat).len != len {
             return Err(Error::Truncated);
+        }
+        Ok(())
+    }
+
+    /// Adds these bytes of a file, which is `whole` where they are all of it: the files share them where the file system
+    /// can do that, else the kernel copies them, a few at a time.
+    pub async fn copy_range(
+        &mut self,
+        from: &Arc<ValueFile>,
+        range: Range<u64>,
+        is_whole: bool,
+    ) -> Result<(), Error> {
+        self.written().await?;
+        let mut at = range.start;
+        while at < range.end {
+            let (from, to) = (Arc::clone(from), Arc::clone(&self.file.file));
+            let (begin, len) = (self.len, TURN.min(range.end - at));
+            let (end, rest) = (begin + len, range.end - at);
+            let ahead = self.ahead(end)?;
+            let job = move || {
+                if is_whole && begin == 0 && rustix::fs::ioctl_ficlone(&*to, &*from).is_ok() {
+                    return Ok(Ok(rest));
+                }
+                let copy = |()| copy_range(&from, &to, at..at + len, begin).map(|()| (len, end));
+                ahead.during(&*to, end, (), copy)
+            };
+            match self.file.file.disk.spawn(job).await? {
+                Ok(copied) => {
+                    self.len += copied;
+                    at += copied;
+                }
+                Err(full) => self.make_room(full).await?,
+            }
         }
         Ok(())
     }
@@ -262,9 +279,14 @@ impl FileWriter {
     }
 }
 
-/// Copies these bytes between two files. Blocks.
-fn copy_range(from: &ValueFile, to: &ValueFile, range: Range<u64>) -> Result<(), Error> {
-    let (mut read_at, mut written_at) = (range.start, range.start);
+/// Copies these bytes of one file to another, from this offset on. Blocks.
+fn copy_range(
+    from: &ValueFile,
+    to: &ValueFile,
+    range: Range<u64>,
+    mut written_at: u64,
+) -> Result<(), Error> {
+    let mut read_at = range.start;
     while read_at < range.end {
         let left = usize::try_from(range.end - read_at).unwrap_or(usize::MAX);
         let copied = retry_on_intr(|| {
@@ -275,7 +297,7 @@ fn copy_range(from: &ValueFile, to: &ValueFile, range: Range<u64>) -> Result<(),
             Ok(0) => return Err(Error::Truncated),
             Ok(_) => {}
             Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                return copy_by_hand(from, to, read_at..range.end);
+                return copy_by_hand(from, to, read_at..range.end, written_at);
             }
             Err(errno) => return Err(Error::new("copy", errno)),
         }
@@ -284,7 +306,12 @@ fn copy_range(from: &ValueFile, to: &ValueFile, range: Range<u64>) -> Result<(),
 }
 
 /// As [`copy_range`], by reads and writes: for file systems that the kernel does not copy between.
-fn copy_by_hand(from: &ValueFile, to: &ValueFile, range: Range<u64>) -> Result<(), Error> {
+fn copy_by_hand(
+    from: &ValueFile,
+    to: &ValueFile,
+    range: Range<u64>,
+    mut written_at: u64,
+) -> Result<(), Error> {
     let mut at = range.start;
     while at < range.end {
         let most = usize::try_from(range.end - at).map_or(CHUNK, |left| left.min(CHUNK));
@@ -292,8 +319,8 @@ fn copy_by_hand(from: &ValueFile, to: &ValueFile, range: Range<u64>) -> Result<(
         let read = read_at(from, at, &mut buffer)?;
         buffer.truncate(read);
         let len = buffer.len() as u64;
-        write_at(to, at, &[buffer.into()])?;
-        at += len;
+        write_at(to, written_at, &[buffer.into()])?;
+        (at, written_at) = (at + len, written_at + len);
     }
     Ok(())
 }

@@ -56,6 +56,7 @@ sessions! {
     the_sessions_of_access_run: "docs/access.md",
     the_sessions_of_tls_run: "docs/tls.md",
     the_session_of_webdav_runs: "docs/webdav.md",
+    the_session_of_the_door_of_s3_runs: "docs/s3-door.md",
     the_sessions_of_sites_run: "docs/sites.md",
     the_session_of_http2_runs: "docs/http2.md",
 }

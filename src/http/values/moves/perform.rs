@@ -20,7 +20,7 @@ use crate::store::{
 pub struct RelocatedValue {
     /// The key that has it now.
     pub key: Key<'static>,
-    published: Published,
+    pub published: Published,
     /// The key had no value before, and the client may know that.
     is_new: bool,
 }
@@ -40,11 +40,12 @@ impl From<RelocatedValue> for Reply {
 /// replaced meanwhile is looked at anew.
 pub async fn relocate(
     request: &RequestContext,
-    asked: MoveRequest,
+    mut asked: MoveRequest,
     purpose: Purpose,
 ) -> Result<Option<RelocatedValue>, Refusal> {
     let Service { store, reactor, .. } = &*request.service;
     let limit = request.service.config.limits.max_body;
+    let replaces = asked.replaces.then(|| asked.to.attributes());
     for _ in 0..TRIES {
         let Some(found) = store.get(*reactor, &asked.from, false, purpose).await? else {
             return Ok(None);
@@ -74,6 +75,7 @@ pub async fn relocate(
             to: asked.to.key.clone(),
             is_copy: asked.is_copy,
             preconditions: asked.to.preconditions.clone(),
+            attributes: replaces.clone(),
         };
         let quota = store.quota().filter(|quota| quota.is_by_client());
         let head = UploadHead {

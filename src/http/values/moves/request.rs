@@ -86,6 +86,7 @@ impl MoveRequest {
             is_copy: true,
             preconditions: None,
             may_tell: true,
+            replaces: false,
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::time::SystemTime;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -174,6 +175,7 @@ impl Bucket {
             query,
             lines,
             payload: &payload,
+            time: SystemTime::now(),
         });
         let target = format!("{path}?{query}");
         let target = target.trim_end_matches('?');

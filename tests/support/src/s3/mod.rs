@@ -8,6 +8,6 @@ mod stub;
 mod versitygw;
 
 pub use bucket::{Bucket, Listed};
-pub use sign::{Keys, hex};
+pub use sign::{Keys, Unsigned, digest, hex, time_text};
 pub use stub::{Asked, Fault, Lies, Stub};
 pub use versitygw::VersityGw;

@@ -32,65 +32,109 @@ impl Keys {
         Self { token, ..self }
     }
 
-    /// The header lines that sign this request. `query` is in its canonical form; `lines` are the headers that the
-    /// request has besides, each ending in CRLF.
-    pub(super) fn sign(&self, request: &Unsigned<'_>) -> String {
-        let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-        let time = now.replace(['-', ':'], "");
-        let day = &time[..8];
-        let mut headers: Vec<(String, String)> = (request.lines.split("\r\n"))
-            .filter_map(|line| line.split_once(':'))
-            .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
-            .collect();
-        headers.push(("host".to_owned(), "t".to_owned()));
-        headers.push(("x-amz-date".to_owned(), time.clone()));
-        let is_named = headers.iter().any(|(name, _)| name == PAYLOAD);
-        if !is_named {
-            headers.push((PAYLOAD.to_owned(), request.payload.to_owned()));
+    /// The header lines that sign this request.
+    pub fn sign(&self, request: &Unsigned<'_>) -> String {
+        let time = &*time_text(request.time);
+        let mut signed = vec![("x-amz-date", time)];
+        if !request.lines.to_ascii_lowercase().contains(PAYLOAD) {
+            signed.push((PAYLOAD, request.payload));
         }
-        if let Some(token) = &self.token {
-            headers.push(("x-amz-security-token".to_owned(), token.clone()));
-        }
-        headers.sort();
-        let names: Vec<&str> = headers.iter().map(|(name, _)| name.as_str()).collect();
-        let names = names.join(";");
-        let mut canonical = format!("{}\n{}\n{}\n", request.method, request.path, request.query);
-        for (name, value) in &headers {
-            let _ = writeln!(canonical, "{name}:{value}");
-        }
-        let _ = write!(canonical, "\n{names}\n{}", request.payload);
-        let scope = format!("{day}/{}/s3/aws4_request", request.region);
+        signed.extend(
+            self.token
+                .as_deref()
+                .map(|token| ("x-amz-security-token", token)),
+        );
+        let lines = signed
+            .iter()
+            .map(|(name, value)| format!("{name}: {value}\r\n"));
+        let lines: String = lines.collect();
+        let (names, headers) = headers(&format!("{}{lines}", request.lines));
+        let signature = self.signature(request, request.query, &names, &headers);
+        let credential = format!("{}/{}", self.id, request.scope());
+        format!(
+            "{lines}Authorization: AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders={names}, Signature={signature}\r\n"
+        )
+    }
+
+    /// The query by which a URL is signed that lasts so many seconds; its lines are to be sent with it.
+    pub fn presign(&self, request: &Unsigned<'_>, seconds: u64) -> String {
+        let (names, headers) = headers(request.lines);
+        let credential = format!("{}/{}", self.id, request.scope()).replace('/', "%2F");
+        let query = format!(
+            "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={credential}&X-Amz-Date={}&X-Amz-Expires={seconds}&X-Amz-SignedHeaders={}",
+            time_text(request.time),
+            names.replace(';', "%3B")
+        );
+        // Other parameters are in lower case, and so behind these.
+        let query = [&*query, request.query].join(if request.query.is_empty() { "" } else { "&" });
+        let signature = self.signature(request, &query, &names, &headers);
+        format!("{query}&X-Amz-Signature={signature}")
+    }
+
+    fn signature(&self, request: &Unsigned<'_>, query: &str, names: &str, headers: &str) -> String {
+        let Unsigned {
+            method,
+            path,
+            payload,
+            ..
+        } = request;
+        let canonical = format!("{method}\n{path}\n{query}\n{headers}\n{names}\n{payload}");
         let digest = hex(&Sha256::digest(&canonical));
-        let text = format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{digest}");
+        let (time, scope) = (time_text(request.time), request.scope());
+        self.sign_text(
+            request,
+            &format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{digest}"),
+        )
+    }
+
+    /// The signature of this text, with the key of the request.
+    pub fn sign_text(&self, request: &Unsigned<'_>, text: &str) -> String {
         let mut key = format!("AWS4{}", self.secret).into_bytes();
-        for part in [day, request.region, "s3", "aws4_request", &text] {
+        let scope = request.scope();
+        for part in scope.split('/').chain([text]) {
             key = mac(&key, part);
         }
-        let mut signed = format!("x-amz-date: {time}\r\n");
-        if !is_named {
-            let _ = write!(signed, "{PAYLOAD}: {}\r\n", request.payload);
-        }
-        if let Some(token) = &self.token {
-            let _ = write!(signed, "x-amz-security-token: {token}\r\n");
-        }
-        let credential = format!("{}/{scope}", self.id);
-        let signature = hex(&key);
-        let _ = write!(
-            signed,
-            "Authorization: AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders={names}, Signature={signature}\r\n"
-        );
-        signed
+        hex(&key)
     }
 }
 
-/// A request that is to be signed.
-pub(super) struct Unsigned<'a> {
-    pub(super) method: &'a str,
-    pub(super) region: &'a str,
-    pub(super) path: &'a str,
-    pub(super) query: &'a str,
-    pub(super) lines: &'a str,
-    pub(super) payload: &'a str,
+/// The names of the fields that are signed, those in these lines and Host, and their canonical text.
+fn headers(lines: &str) -> (String, String) {
+    let lines = lines.split("\r\n").filter_map(|line| line.split_once(':'));
+    let lines = lines.map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()));
+    let mut headers: Vec<_> = lines.chain([("host".to_owned(), "t".to_owned())]).collect();
+    headers.sort();
+    let names: Vec<&str> = headers.iter().map(|(name, _)| name.as_str()).collect();
+    let text = headers
+        .iter()
+        .map(|(name, value)| format!("{name}:{value}\n"));
+    (names.join(";"), text.collect())
+}
+
+/// As `20130524T000000Z`.
+pub fn time_text(time: SystemTime) -> String {
+    let text = humantime::format_rfc3339_seconds(time).to_string();
+    text.replace(['-', ':'], "")
+}
+
+/// A request that is to be signed. `query` is in its canonical form; `lines` are the headers that it has besides, each
+/// ending in CRLF.
+#[derive(Clone, Copy)]
+pub struct Unsigned<'a> {
+    pub method: &'a str,
+    pub region: &'a str,
+    pub path: &'a str,
+    pub query: &'a str,
+    pub lines: &'a str,
+    pub payload: &'a str,
+    pub time: SystemTime,
+}
+
+impl Unsigned<'_> {
+    pub fn scope(&self) -> String {
+        let time = time_text(self.time);
+        format!("{}/{}/s3/aws4_request", &time[..8], self.region)
+    }
 }
 
 fn mac(key: &[u8], text: &str) -> Vec<u8> {
@@ -108,6 +152,6 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 /// The digest that a signature covers.
-pub(super) fn digest(body: &[u8]) -> String {
+pub fn digest(body: &[u8]) -> String {
     hex(&Sha256::digest(body))
 }

@@ -1,0 +1,326 @@
+//! `ListObjects`, of both versions: the objects of a bucket in the order of their keys' bytes, from the index.
+
+use async_trait::async_trait;
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
+
+use crate::access::Right;
+use crate::http::auth::credentials::Principal;
+use crate::http::auth::need::Need;
+use crate::http::body::request::Received;
+use crate::http::head::syntax::encoded;
+use crate::http::listing::perform::written;
+use crate::http::listing::{Item, items};
+use crate::http::refusal::Refusal;
+use crate::http::request::RequestContext;
+use crate::http::request::head::RequestHead;
+use crate::http::response::Outcome;
+use crate::http::s3_door::buckets::document;
+use crate::http::s3_door::errors::{BAD_ARGUMENT, NO_BUCKET};
+use crate::http::s3_door::target::{Target, name_of, needs_bucket};
+use crate::http::s3_door::xml::Document;
+use crate::http::verb::{Parsed, Verb, parsed};
+use crate::store::{Key, Listing, Page, Prefixes};
+
+/// The most keys of an answer.
+pub const MOST: usize = 1_000;
+
+/// No key holds it: behind a prefix it comes after all keys that begin so.
+const LAST: char = '\u{10ffff}';
+
+/// What is asked of a listing.
+pub struct Asked {
+    pub bucket: Key<'static>,
+    pub prefix: String,
+    pub delimiter: String,
+    /// The first version of the protocol has one mark, and the second two.
+    is_second: bool,
+    after: String,
+    /// What the answer repeats: the mark of the request, and the token.
+    mark: Option<String>,
+    token: Option<String>,
+    pub most: usize,
+    pub encodes: bool,
+    with_owner: bool,
+}
+
+impl Asked {
+    fn of(asked: &RequestHead<'_>, bucket: Key<'static>) -> Result<Self, Refusal> {
+        let get = |name| asked.query.get(name).map(str::to_owned);
+        let is_second = asked.query.get("list-type") == Some("2");
+        let (mark, token) = if is_second {
+            (get("start-after"), get("continuation-token"))
+        } else {
+            (get("marker"), None)
+        };
+        let after = match &token {
+            Some(token) => {
+                let text = BASE64_URL_SAFE_NO_PAD.decode(token).ok();
+                let text = text.and_then(|text| String::from_utf8(text).ok());
+                text.ok_or(BAD_ARGUMENT)?
+            }
+            None => mark.clone().unwrap_or_default(),
+        };
+        Ok(Self {
+            bucket,
+            prefix: get("prefix").unwrap_or_default(),
+            delimiter: get("delimiter").unwrap_or_default(),
+            is_second,
+            after,
+            mark,
+            token,
+            most: number(asked, "max-keys", MOST)?.min(MOST),
+            encodes: encodes(asked)?,
+            with_owner: !is_second || asked.query.get("fetch-owner") == Some("true"),
+        })
+    }
+
+    /// The page of the store that begins behind `after`, a name in the bucket.
+    fn page(&self, after: &str, within: Prefixes) -> Page {
+        Page {
+            prefix: format!("{}/{}", self.bucket, self.prefix),
+            // The bucket itself is no object.
+            after: format!("{}/{after}", self.bucket),
+            limit: self.most,
+            by_folder: self.delimiter == "/",
+            folders: true,
+            within,
+        }
+    }
+
+    /// The text of a key in the answer.
+    fn shown(&self, key: &str) -> String {
+        shown(key, self.encodes)
+    }
+}
+
+/// A number in the query.
+pub fn number(asked: &RequestHead<'_>, name: &str, otherwise: usize) -> Result<usize, Refusal> {
+    let number = asked.query.get(name).map(str::parse).transpose();
+    Ok(number.map_err(|_| BAD_ARGUMENT)?.unwrap_or(otherwise))
+}
+
+/// Whether keys are to be encoded as in a URL.
+pub fn encodes(asked: &RequestHead<'_>) -> Result<bool, Refusal> {
+    match asked.query.get("encoding-type") {
+        None | Some("") => Ok(false),
+        Some("url") => Ok(true),
+        Some(_) => Err(BAD_ARGUMENT),
+    }
+}
+
+pub fn shown(key: &str, encodes: bool) -> String {
+    if encodes {
+        encoded(key).to_string()
+    } else {
+        key.to_owned()
+    }
+}
+
+/// The objects of a bucket.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "what a row of the table takes"
+)]
+pub fn list(asked: &RequestHead<'_>, target: Target) -> Parsed {
+    let bucket = target.bucket().ok_or(NO_BUCKET)?;
+    parsed(List {
+        asked: Asked::of(asked, bucket)?,
+        within: Prefixes::all(),
+    })
+}
+
+struct List {
+    asked: Asked,
+    within: Prefixes,
+}
+
+#[async_trait(?Send)]
+impl Verb for List {
+    fn needs(&self) -> Vec<Need<'_>> {
+        let Asked { bucket, prefix, .. } = &self.asked;
+        vec![Need::Any(Right::List, format!("{bucket}/{prefix}").into())]
+    }
+
+    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
+        client.meet_all(self.needs())?;
+        let mut page = self.asked.page("", Prefixes::all());
+        client.may_list(&mut page);
+        self.within = page.within;
+        Ok(())
+    }
+
+    async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
+        let (asked, service) = (self.asked, &*request.service);
+        if !matches!(&*asked.delimiter, "" | "/") {
+            let found = grouped(request, &asked, self.within).await?;
+            if found.count == 0 {
+                needs_bucket(request, &asked.bucket).await?;
+            }
+            return Ok(document(asked.answer(found)));
+        }
+        let page = asked.page(&asked.after, self.within);
+        let listing = service.store.list(service.reactor, page).await?;
+        if listing.keys.is_empty() && listing.folders.is_empty() {
+            needs_bucket(request, &asked.bucket).await?;
+        }
+        let render = move |listing: &Listing| {
+            let mut found = Found::default();
+            for item in items(listing) {
+                found.add(&asked, &item);
+            }
+            let next = listing.next.as_deref();
+            found.next = next.map(|next| name_of(next, &asked.bucket).to_owned());
+            asked.answer(found)
+        };
+        Ok(document(
+            written(&service.store, listing, false, render).await?,
+        ))
+    }
+}
+
+/// What an answer lists.
+#[derive(Default)]
+struct Found {
+    contents: String,
+    prefixes: String,
+    count: usize,
+    /// The last of it, if there is more.
+    next: Option<String>,
+}
+
+impl Found {
+    /// Adds an object, a folder that stays, or a common prefix.
+    fn add(&mut self, asked: &Asked, item: &Item<'_>) {
+        let name = name_of(item.text, &asked.bucket);
+        if item.value.is_none() && asked.delimiter == "/" && name != asked.prefix {
+            return self.add_prefix(asked, name);
+        }
+        self.count += 1;
+        let mut text = Document::part();
+        text.within("Contents", |text| {
+            text.add("Key", &asked.shown(name));
+            let (len, etag, modified) = match item.value {
+                Some(value) => (
+                    value.len,
+                    &*value.validators.etag,
+                    value.validators.modified,
+                ),
+                None => (0, FOLDER_TAG, std::time::UNIX_EPOCH),
+            };
+            text.date("LastModified", modified);
+            text.add("ETag", etag);
+            text.show("Size", len);
+            text.show("StorageClass", "STANDARD");
+            if asked.with_owner {
+                text.within("Owner", |text| text.show("ID", "owner"));
+            }
+        });
+        self.contents.push_str(&text.end());
+    }
+
+    fn add_prefix(&mut self, asked: &Asked, prefix: &str) {
+        self.count += 1;
+        let mut text = Document::part();
+        text.within("CommonPrefixes", |text| {
+            text.add("Prefix", &asked.shown(prefix));
+        });
+        self.prefixes.push_str(&text.end());
+    }
+}
+
+/// The entity tag of a folder, which has no bytes and no version.
+pub const FOLDER_TAG: &str = "\"folder-0\"";
+
+/// The listing by a delimiter that the index does not know: page by page, past the keys of each common prefix.
+async fn grouped(
+    request: &RequestContext,
+    asked: &Asked,
+    within: Prefixes,
+) -> Result<Found, Refusal> {
+    let service = &*request.service;
+    let (mut found, mut after) = (Found::default(), asked.after.clone());
+    loop {
+        let page = Page {
+            limit: MOST,
+            ..asked.page(&after, within.clone())
+        };
+        let listing = service.store.list(service.reactor, page).await?;
+        let mut skips = None;
+        for item in items(&listing) {
+            let name = name_of(item.text, &asked.bucket);
+            if skips.as_ref().is_some_and(|it: &String| name < &**it) {
+                continue;
+            }
+            let rest = name.get(asked.prefix.len()..).unwrap_or_default();
+            let end = rest.find(&asked.delimiter);
+            let end = end.map(|at| asked.prefix.len() + at + asked.delimiter.len());
+            let common = end.and_then(|end| name.get(..end));
+            if common.is_some_and(|it| it <= &*asked.after && asked.after.starts_with(it)) {
+                // It was on the page before.
+                skips = common.map(|it| format!("{it}{LAST}"));
+                continue;
+            }
+            if found.count == asked.most {
+                found.next = Some(after);
+                return Ok(found);
+            }
+            if let Some(common) = common {
+                found.add_prefix(asked, common);
+                after = format!("{common}{LAST}");
+                skips = Some(after.clone());
+            } else {
+                found.add(asked, &item);
+                name.clone_into(&mut after);
+            }
+        }
+        match (&listing.next, &skips) {
+            (None, _) => return Ok(found),
+            (Some(next), skips) => {
+                let next = name_of(next, &asked.bucket);
+                let past = skips.as_deref().unwrap_or_default();
+                after = next.max(past).to_owned();
+            }
+        }
+    }
+}
+
+impl Asked {
+    /// The document.
+    fn answer(&self, found: Found) -> String {
+        let mut text = Document::new("ListBucketResult", true);
+        text.add("Name", self.bucket.as_str());
+        text.add("Prefix", &self.shown(&self.prefix));
+        if !self.delimiter.is_empty() {
+            text.add("Delimiter", &self.shown(&self.delimiter));
+        }
+        text.show("MaxKeys", self.most);
+        if self.encodes {
+            text.show("EncodingType", "url");
+        }
+        let next = found.next.filter(|_| self.most > 0);
+        text.show("IsTruncated", next.is_some());
+        if self.is_second {
+            text.show("KeyCount", found.count);
+            if let Some(mark) = &self.mark {
+                text.add("StartAfter", &self.shown(mark));
+            }
+            if let Some(token) = &self.token {
+                text.add("ContinuationToken", token);
+            }
+            if let Some(next) = next {
+                text.show("NextContinuationToken", BASE64_URL_SAFE_NO_PAD.encode(next));
+            }
+        } else {
+            text.add(
+                "Marker",
+                &self.shown(self.mark.as_deref().unwrap_or_default()),
+            );
+            if let Some(next) = next {
+                text.add("NextMarker", &self.shown(&next));
+            }
+        }
+        text.raw(&found.contents);
+        text.raw(&found.prefixes);
+        text.end()
+    }
+}
