@@ -192,8 +192,8 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Adds these bytes of a file, which is `whole` where they are all of it: the files share them where the file system
-    /// can do that, else the kernel copies them, a few at a time.
+    /// Adds these bytes of a file, which is `whole` where they are all of it: the files share them where the file
+    /// system can do that, else the kernel copies them, a few at a time.
     pub async fn copy_range(
         &mut self,
         from: &Arc<ValueFile>,
