@@ -4,7 +4,7 @@ use crate::client::Client;
 use crate::support::needed;
 
 /// More than one part, in both directions, and a tree.
-const AWS: &str = r#"
+const AWS: &str = r"
 head -c 20000000 /dev/urandom > big
 aws s3 cp --quiet big s3://builds/big
 aws s3 cp --quiet s3://builds/big back && cmp big back
@@ -16,7 +16,7 @@ aws s3 ls --recursive s3://builds/tree/ | wc -l
 aws s3 rm --quiet --recursive s3://builds
 aws s3 rb s3://builds
 #> remove_bucket: builds
-"#;
+";
 
 const RCLONE: &str = r#"
 export RCLONE_CONFIG_S_TYPE=s3 RCLONE_CONFIG_S_PROVIDER=Other RCLONE_CONFIG_S_ENDPOINT=$AWS_ENDPOINT_URL

@@ -417,6 +417,22 @@ fn link(dir: &DataDir, options: &[&str], is_asked_for: bool) -> String {
     link.unwrap_or_default().trim_end_matches("/in/").to_owned()
 }
 
+type Tree = BTreeMap<String, Option<Vec<u8>>>;
+
+/// The keys that were changed, made and removed, as rows name them.
+fn changes(before: &Tree, after: &Tree) -> String {
+    let keys: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+    let changes = keys
+        .into_iter()
+        .filter_map(|key| match (before.get(key), after.get(key)) {
+            (Some(old), Some(new)) if old == new => None,
+            (Some(_), Some(_)) => Some(format!("~{key}")),
+            (Some(_), None) => Some(format!("-{key}")),
+            (None, _) => Some(format!("+{key}")),
+        });
+    changes.collect::<Vec<_>>().join(" ")
+}
+
 /// Asks each of these rows by each client. Keys that begin with `inside` are those of the rights without a prefix.
 fn holds(rows: &'static str, keys: &str, inside: &str, args: &[&str]) {
     let dir = DataDir::in_memory();
@@ -427,7 +443,7 @@ fn holds(rows: &'static str, keys: &str, inside: &str, args: &[&str]) {
     let tree = || {
         let names = dir.names().into_iter();
         let names = names.map(|name| String::from_utf8(name).expect("text"));
-        let tree: BTreeMap<_, _> = names.map(|name| (name.clone(), dir.get(&name))).collect();
+        let tree: Tree = names.map(|name| (name.clone(), dir.get(&name))).collect();
         tree
     };
     let place = || words(keys).into_iter().for_each(|key| dir.place(key, key));
@@ -465,16 +481,7 @@ fn holds(rows: &'static str, keys: &str, inside: &str, args: &[&str]) {
                 raw = server.connect();
             }
             let expected = row.expected(who, !link.is_empty());
-            let after = tree();
-            let mut changes = Vec::new();
-            for key in before.keys().chain(after.keys()).collect::<BTreeSet<_>>() {
-                match (before.get(key), after.get(key)) {
-                    (Some(old), Some(new)) if old == new => {}
-                    (Some(_), Some(_)) => changes.push(format!("~{key}")),
-                    (Some(_), None) => changes.push(format!("-{key}")),
-                    (None, _) => changes.push(format!("+{key}")),
-                }
-            }
+            let changes = changes(&before, &tree());
             // S3 has no 401.
             let shown = if expected == 401 && is_s3 {
                 403
@@ -484,7 +491,7 @@ fn holds(rows: &'static str, keys: &str, inside: &str, args: &[&str]) {
             let is_made = (200..300).contains(&expected);
             let wanted = if is_made { row.changes } else { "" };
             let is_asked_who = answer.header("www-authenticate").is_some();
-            let found = (answer.status, changes.join(" "), is_asked_who);
+            let found = (answer.status, changes.clone(), is_asked_who);
             let is_explained = !args.is_empty()
                 || !link.is_empty()
                 || row.is_explained(&dir, who, inside, expected);

@@ -13,11 +13,11 @@ const ARGS: [&str; 4] = [
 
 /// Ann has a token; the others have nothing but a name.
 fn policy(names: &[&str]) -> String {
-    let named = |name: &&str| {
+    let subject_of = |name: &&str| {
         format!("[[subject]]\nname = \"{name}\"\n") + &rule(name, "", &["read", "write", "list"])
     };
     let old = "[[subject]]\nname = \"old\"\nnot-after = 2020-01-01T00:00:00Z\n";
-    let others = names.iter().map(named).collect::<String>();
+    let others = names.iter().map(subject_of).collect::<String>();
     subject("ann") + &rule("ann", "", &["read"]) + old + &rule("old", "", &["read"]) + &others
 }
 

@@ -172,7 +172,7 @@ fn listings_have_the_order_of_bytes() {
                 match &*keys(&page, by.1) {
                     "" => break,
                     mark => {
-                        next = format!("&{}={}", by.0, mark.replace('\u{10ffff}', "%F4%8F%BF%BF"))
+                        next = format!("&{}={}", by.0, mark.replace('\u{10ffff}', "%F4%8F%BF%BF"));
                     }
                 }
             }
@@ -227,14 +227,22 @@ fn what_is_not_here_says_so() {
         ("tagging", "NoSuchTagSet"),
         ("website", "NoSuchWebsiteConfiguration"),
     ] {
-        rows += &format!("GET /b?{parameter} ; 404 ; ; <Code>{code}</Code>\n");
-        rows += &format!("PUT /b?{parameter} <x/> ; 501 ; ; <Code>NotImplemented</Code>\n");
+        rows.extend([format!(
+            "GET /b?{parameter} ; 404 ; ; <Code>{code}</Code>\n"
+        )]);
+        rows.extend([format!(
+            "PUT /b?{parameter} <x/> ; 501 ; ; <Code>NotImplemented</Code>\n"
+        )]);
     }
     for row in words("acl versions policyStatus inventory") {
-        rows += &format!("GET /b?{row} ; 501 ; ; <Code>NotImplemented</Code>\n");
+        rows.extend([format!(
+            "GET /b?{row} ; 501 ; ; <Code>NotImplemented</Code>\n"
+        )]);
     }
     for row in words("acl retention legal-hold torrent") {
-        rows += &format!("GET,PUT,DELETE /b/k?{row} ; 501 ; ; <Code>NotImplemented</Code>\n");
+        rows.extend([format!(
+            "GET,PUT,DELETE /b/k?{row} ; 501 ; ; <Code>NotImplemented</Code>\n"
+        )]);
     }
     rows += "GET /b?versioning ; 200 ; ; <VersioningConfiguration/>
         GET /none?versioning ; 404 ; ; NoSuchBucket
