@@ -303,7 +303,6 @@ impl ProtocolArgs {
                 expiry,
             },
             kept_fields,
-            names_values: !named_by_sha256.is_empty() || !repositories.is_empty(),
             named_by_sha256,
             reads_by_rows: !(sites.is_empty()
                 && action_results.is_empty()

@@ -44,8 +44,6 @@ pub struct ServiceConfig {
     pub action_results: Prefixes,
     /// The keys of repositories of restic, folders.
     pub repositories: Prefixes,
-    /// The names of some values say what they are: digests, in repositories too.
-    pub names_values: bool,
     /// The sites among the values.
     pub sites: Sites,
     /// The name of the page for browsers, if it is not the realm.

@@ -28,7 +28,7 @@ pub const CONFIG: &str = "config";
 /// The SHA-256 that the name of `key` demands of the value, if it demands one; a name without a digest is refused where
 /// it has to have one.
 pub fn named_sha256(key: &Key<'_>, config: &ServiceConfig) -> Result<Option<[u8; 32]>, Refusal> {
-    if !config.names_values {
+    if config.named_by_sha256.is_empty() && config.repositories.is_empty() {
         return Ok(None);
     }
     let (name, prefix) = (key.name(), config.named_by_sha256.prefix_of(key.as_str()));

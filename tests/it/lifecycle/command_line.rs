@@ -29,10 +29,14 @@ check-store ; there is none to check; give s3://BUCKET ; 2
 --listen 9000 ; a port without an address; give an address and a port, such as 127.0.0.1:9000, or :9000 for all addresses ; 2
 --listen 10.0.0.1 ; an address without a port; give an address and a port, such as 10.0.0.1:8080 ; 2
 --listen 127.0.0.1:99999 ; invalid port value; give an address and a port ; 2
---listen dav+127.0.0.1:0 --store s3://values ; --listen dav+ cannot be had with --store ; 2
---listen dav+127.0.0.1:0 --compat ; --listen dav+ cannot be had with --compat ; 2
---listen dav+127.0.0.1:0 --discard ; --listen dav+ cannot be had with --discard ; 2
---admin dav+127.0.0.1:0 ; give the address without dav+ ; 2
+--listen dav+127.0.0.1:0 --store s3://values ; --listen dav+http://127.0.0.1:0 cannot be had with --store ; 2
+--listen s3+127.0.0.1:0 --store s3://values ; --listen s3+http://127.0.0.1:0 cannot be had with --store ; 2
+--listen dav+127.0.0.1:0 --compat ; --listen dav+http://127.0.0.1:0 cannot be had with --compat ; 2
+--listen s3+127.0.0.1:0 --compat ; --listen s3+http://127.0.0.1:0 cannot be had with --compat ; 2
+--listen dav+127.0.0.1:0 --discard ; --listen dav+http://127.0.0.1:0 cannot be had with --discard ; 2
+--listen s3+127.0.0.1:0 --discard ; --listen s3+http://127.0.0.1:0 cannot be had with --discard ; 2
+--admin dav+127.0.0.1:0 ; it has neither folders nor buckets: give the address alone ; 2
+--admin s3+127.0.0.1:0 ; it has neither folders nor buckets: give the address alone ; 2
 --listen 0.0.0.0:0 ; other machines reach it, and anyone could write and delete; give --share ; 2
 --listen https://127.0.0.1:0 ; give --tls-cert and --tls-key, or --tls-self-signed ; 2
 --listen https://127.0.0.1:0 --tls-cert c ; give as many --tls-key as --tls-cert ; 2
