@@ -67,7 +67,7 @@ fn assert_contract(server: &TestServer) {
 #[test]
 fn a_file_system_without_unnamed_files_has_the_same_contract() {
     directory_only!("system calls on files");
-    // After the directories, the lock and the clock, which take seven, an unnamed file is tried for each way to link it.
+    // After the directories, lock and clock, which take seven, an unnamed file is tried for each way to link it.
     let strace = needed!(failing("openat2:when=8..9", "EOPNOTSUPP", Threads::Main));
     let mut server = under(&strace).start();
     assert_contract(&server);
