@@ -6,7 +6,7 @@ from statistics import median
 from .experiments import REACTORS, busiest
 
 OURS = "data-server"
-OTHERS = {"nginx": "nginx", "c-server": "the C server", "direct": "the store itself"}
+OTHERS = {"nginx": "nginx", "c-server": "the C server", "direct": "the store itself", "versitygw": "VersityGW", "minio": "MinIO"}
 # Below this share of the time on its CPU, the client or the disk set the pace, not the server's code.
 SATURATED = 0.9
 

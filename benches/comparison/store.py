@@ -85,20 +85,20 @@ class Front(DataServer):
         ]  # fmt: skip
 
 
-def presigned(method, port, name):
-    """The target of a request of this method for the object, signed in its query (SigV4)."""
+def presigned(method, port, name, more=()):
+    """The target of a request of this method for the object, or the bucket without a name, signed in its query (SigV4)."""
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     scope = f"{now[:8]}/{REGION}/s3/aws4_request"
-    query = urllib.parse.urlencode(
-        {
-            "X-Amz-Algorithm": "AWS4-HMAC-SHA256",
-            "X-Amz-Credential": f"{ACCESS_KEY}/{scope}",
-            "X-Amz-Date": now,
-            "X-Amz-Expires": HOURS_VALID * 3600,
-            "X-Amz-SignedHeaders": "host",
-        }
-    )
-    path = f"/{BUCKET}/{name}"
+    signing = {
+        "X-Amz-Algorithm": "AWS4-HMAC-SHA256",
+        "X-Amz-Credential": f"{ACCESS_KEY}/{scope}",
+        "X-Amz-Date": now,
+        "X-Amz-Expires": HOURS_VALID * 3600,
+        "X-Amz-SignedHeaders": "host",
+    }
+    # In the order of the names, as they are signed: those of the signature come first.
+    query = urllib.parse.urlencode({**signing, **dict(sorted(dict(more).items()))}, quote_via=urllib.parse.quote, safe="")
+    path = f"/{BUCKET}/{name}" if name else f"/{BUCKET}"
     canonical = f"{method}\n{path}\n{query}\nhost:127.0.0.1:{port}\n\nhost\nUNSIGNED-PAYLOAD"
     to_sign = f"AWS4-HMAC-SHA256\n{now}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
     key = f"AWS4{SECRET_KEY}".encode()
