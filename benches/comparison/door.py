@@ -81,9 +81,12 @@ class Door(Signed, DataServer):
 
 
 class VersityGw(Gateway):
-    """VersityGW over files."""
+    """VersityGW over files, without a bucket yet."""
 
     targets = Signed.targets
+
+    def await_start(self):
+        self.await_port()
 
 
 class Minio(Signed):
