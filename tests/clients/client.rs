@@ -86,6 +86,12 @@ impl Client {
     #[track_caller]
     pub(crate) fn of(name: &str) -> Option<Self> {
         let [name, needs] = row(name);
+        Self::needing(name, needs)
+    }
+
+    /// A client of this name, where these needs are met; or says that it is left out.
+    #[track_caller]
+    pub(crate) fn needing(name: &'static str, needs: &'static str) -> Option<Self> {
         if let Some(need) = missing(needs) {
             left_out(name, &format!("there is no `{need}`"));
             return None;

@@ -48,9 +48,11 @@ const FIELDS: [&str; 21] = [
 ];
 
 /// The fields that may have these values alone.
-const WITH: [(&str, &[&str]); 5] = [
+const WITH: [(&str, &[&str]); 7] = [
     ("x-amz-acl", &["private", "bucket-owner-full-control"]),
+    ("x-amz-api-version", &["2006-03-01"]),
     ("x-amz-object-ownership", &["BucketOwnerEnforced"]),
+    ("x-amz-optional-object-attributes", &["RestoreStatus"]),
     ("x-amz-storage-class", &["STANDARD"]),
     ("x-amz-tagging-directive", &["COPY"]),
     ("x-amz-bucket-object-lock-enabled", &["false"]),

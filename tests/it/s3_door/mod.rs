@@ -19,7 +19,8 @@ fn buckets_are_the_folders_of_the_root() {
         HEAD /b ; 404
         PUT /b ; 200 ; ; ; location: /b
         PUT /b/ ; 409 ; ; <Code>BucketAlreadyOwnedByYou</Code>
-        HEAD /b ; 200
+        HEAD /b ; 200 ; x-amz-api-version: 2006-03-01
+        HEAD /b ; 501 ; x-amz-api-version: 2026-01-01
         GET /b?location ; 200 ; ; <LocationConstraint
         GET / ; 200 ; ; <Name>b</Name>
         PUT /b/k one ; 200 ; ; ; etag
@@ -111,6 +112,7 @@ fn folders_are_objects_without_bytes() {
         PUT /none/d/ ; 404
         HEAD /b/d/ ; 200 ; ; ; content-length: 0
         GET /b?list-type=2 ; 200 ; ; <Key>d/</Key><LastModified>
+        GET /b?list-type=2 ; 200 ; x-amz-optional-object-attributes: RestoreStatus ; <KeyCount>1</KeyCount>
         GET /b?list-type=2&delimiter=/ ; 200 ; ; <CommonPrefixes><Prefix>d/</Prefix></CommonPrefixes> | <KeyCount>1</KeyCount>
         PUT /b/d/k one ; 200
         PUT /b/i/k one ; 200
