@@ -23,7 +23,11 @@ const ALL: usize = AT_ONCE * CLIENTS * REQUESTS;
 
 fn rules(deletes: bool, kills: bool) -> Rules {
     Rules {
-        remote: Some(Remote { deletes, kills }),
+        remote: Some(Remote {
+            deletes,
+            kills,
+            names_versions: false,
+        }),
         ..REGISTERS
     }
 }
