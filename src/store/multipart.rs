@@ -145,7 +145,7 @@ impl Multipart {
         self.change(|parts| parts.insert(number, part));
         drop(naming);
         if writer.durability == Durability::Disk
-            && let Err(errno) = writer.sync(dir)
+            && let Err(errno) = writer.sync_folder(dir)
         {
             // Its name may not be on the disk, and the next sync would prove nothing.
             self.change(|parts| parts.remove(&number));
