@@ -3,7 +3,7 @@
 mod signed;
 
 use crate::support::prelude::*;
-use crate::support::s3::{Bucket, Keys};
+use crate::support::s3::Bucket;
 
 /// A server with this door alone.
 fn start(args: &[&str]) -> TestServer {
@@ -395,18 +395,7 @@ fn parts_become_a_value() {
 fn another_server_can_keep_its_values_in_it() {
     directory_only!("buckets");
     let server = start(&[]);
-    server.talk("mkdir store");
-    let bucket = Bucket {
-        endpoints: vec![server.addr],
-        name: "store".to_owned(),
-        prefix: "p/".to_owned(),
-        region: "us-east-1".to_owned(),
-        keys: Keys {
-            id: "any".to_owned(),
-            secret: "any".to_owned(),
-            token: None,
-        },
-    };
+    let bucket = Bucket::of_door(server.addr, "store").beneath("p");
     let options = bucket.options();
     let options = options.iter().map(|word| word.to_str().expect("text"));
     let words: Vec<_> = ["check-store"].into_iter().chain(options).collect();
