@@ -1,5 +1,6 @@
 //! The door of S3: its operations by tables of requests, and what is refused.
 
+mod memory;
 mod signed;
 
 use crate::support::prelude::*;
