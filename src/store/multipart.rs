@@ -145,7 +145,7 @@ impl Multipart {
         self.change(|parts| parts.insert(number, part));
         drop(naming);
         if writer.durability == Durability::Disk
-            && let Err(errno) = writer.sync(dir)
+            && let Err(errno) = writer.sync_folder(dir)
         {
             // Its name may not be on the disk, and the next sync would prove nothing.
             self.change(|parts| parts.remove(&number));
@@ -228,8 +228,7 @@ impl Multiparts {
                 .as_ref()
                 .and_then(|place| place.uploader().cloned());
             let mut reservation = QuotaReservation::new(quota, uploader);
-            // It is there, whatever the quota says now.
-            let _ = reservation.grow(meta.len);
+            reservation.take(meta.len);
             let part = Part {
                 meta,
                 _reservation: Some(ReservationHandle::Own(reservation)),
@@ -249,8 +248,7 @@ impl Multiparts {
             let mut state = upload.state.lock();
             for part in state.parts.iter_mut().flat_map(BTreeMap::values_mut) {
                 let staging = Staging::new(account, upload.key.as_str());
-                // It is there, whatever the bounds say now.
-                let _ = staging.grow(part.meta.len);
+                staging.set(part.meta.len);
                 part.staging = Some(staging);
             }
         }
@@ -266,7 +264,9 @@ impl Multiparts {
     ) -> Result<UploadId, Error> {
         let place = QuotaReservation::of_unfinished(&writer.quota, uploader.clone())?;
         let id = UploadId::random()?;
-        let record = Record::new(&key, fields, Some(uploader));
+        let mut record = Record::new(&key, fields, Some(uploader));
+        let is_synced = writer.durability == Durability::Disk;
+        record.synced = is_synced.then_some(0);
         let upload = Multipart::new(id, key, SystemTime::now(), Some(place));
         {
             let mut entries = self.entries.lock();
@@ -275,7 +275,6 @@ impl Multiparts {
             }
             entries.insert(id, upload);
         }
-        let is_synced = writer.durability == Durability::Disk;
         let kept = record.keep((&writer.temp_dir.parts, id), is_synced);
         if kept.is_err() {
             self.entries.lock().remove(&id);
@@ -338,8 +337,9 @@ fn left(
     quota: &Arc<StagingQuota>,
     durability: Durability,
 ) -> Option<Arc<Multipart>> {
-    let record = Record::find(dir, id).ok()??;
-    if durability != Durability::Disk && !record.is_of_this_start() {
+    let mut record = Record::find(dir, id).ok()??;
+    let (was_synced, is_synced) = (record.synced.is_some(), durability == Durability::Disk);
+    if !(was_synced && is_synced) && !record.is_of_this_start() {
         return None;
     }
     let stat = rustix::fs::statat(
@@ -348,6 +348,14 @@ fn left(
         rustix::fs::AtFlags::SYMLINK_NOFOLLOW,
     );
     let begun = Meta::of(&stat.ok()?).version.time();
+    if was_synced != is_synced {
+        // Its parts may not be on the disk, or from now on they may not.
+        if is_synced {
+            rustix::fs::syncfs(dir).ok()?;
+        }
+        record.synced = is_synced.then_some(0);
+        record.keep((dir, id), is_synced).ok()?;
+    }
     let key = Key::recorded(record.key.clone()).ok()?;
     let uploader = record.uploader.map(|name| Uploader(name.into()));
     let place = QuotaReservation::of_left(quota, uploader, 0);

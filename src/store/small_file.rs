@@ -60,6 +60,8 @@ pub fn replace(
     renamed?;
     if is_synced {
         rustix::fs::fsync(dir)?;
+        // An xfs that has shut down reports the failure to this alone.
+        retry_on_intr(|| rustix::fs::fstat(dir))?;
     }
     Ok(())
 }

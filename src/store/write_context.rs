@@ -166,10 +166,7 @@ impl WriteContext {
                 Err(errno) if is_no_folder(errno) => continue,
                 folder => folder?,
             };
-            self.sync(&folder)?;
-            // An xfs that has shut down, for example because its device failed, drops what waited for its log. It then
-            // reports success for the sync of a directory, as nothing waits any more, and the failure to fstat alone.
-            retry_on_intr(|| rustix::fs::fstat(&folder))?;
+            self.sync_folder(&folder)?;
         }
         Ok(())
     }
@@ -195,6 +192,14 @@ impl WriteContext {
     pub fn write_ahead(&self) -> bool {
         let root = || open_folder(&self.dir().root, ".");
         self.journal.is_used.load(Relaxed) && root().and_then(rustix::fs::syncfs).is_ok()
+    }
+
+    /// Puts the names in a folder on the disk. Blocks.
+    pub fn sync_folder(&self, folder: impl AsFd) -> Result<(), Errno> {
+        self.sync(&folder)?;
+        // An xfs that has shut down, for example because its device failed, drops what waited for its log. It then
+        // reports success for the sync of a directory, as nothing waits any more, and the failure to fstat alone.
+        retry_on_intr(|| rustix::fs::fstat(&folder)).map(drop)
     }
 
     /// Puts `file` on the disk. Blocks.

@@ -183,13 +183,19 @@ impl QuotaReservation {
     /// The reservation of an unfinished upload from an earlier run, with `len` bytes: it counts even if it exceeds the
     /// quota.
     pub fn of_left(quota: &Arc<StagingQuota>, uploader: Option<Uploader>, len: u64) -> Self {
-        let mut staged = quota.staged.lock();
-        staged.change(uploader.as_ref(), |of| of.unfinished += 1);
-        staged.resize(uploader.as_ref(), 0, len);
+        let unfinished = |of: &mut OfOne| of.unfinished += 1;
+        quota.staged.lock().change(uploader.as_ref(), unfinished);
         let mut left = Self::new(quota, uploader);
         left.is_unfinished = left.uploader.is_some();
-        left.bytes = len;
+        left.take(len);
         left
+    }
+
+    /// Has `len` bytes, which are there already: they count even if they exceed the quota.
+    pub fn take(&mut self, len: u64) {
+        let mut staged = self.quota.staged.lock();
+        staged.resize(self.uploader.as_ref(), self.bytes, len);
+        self.bytes = len;
     }
 
     /// The client that it counts for.

@@ -44,7 +44,7 @@ pub use destination::destination;
 pub use form::form;
 pub use forwarded::forwarded;
 pub use framing::framing;
-pub use signatures::{chunks, signature};
+pub use signatures::{canonical, chunk_chain, chunks, s3_xml, signature};
 pub use tar::tar;
 
 /// A path names at most one key, which obeys the rules and comes back from any encoding of it; or a folder, below which

@@ -11,7 +11,7 @@ use crate::net::fuzz::proxy_header;
 
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 19] = [
+const TARGETS: [Target; 22] = [
     ("key", key),
     ("target", target),
     ("range", range),
@@ -29,6 +29,9 @@ const TARGETS: [Target; 19] = [
     ("proxy_header", proxy_header),
     ("signature", signature),
     ("chunks", chunks),
+    ("canonical", canonical),
+    ("chunk_chain", chunk_chain),
+    ("s3_xml", s3_xml),
     ("dav_xml", dav_xml),
     ("dav_fields", dav_fields),
 ];
@@ -194,6 +197,107 @@ fn piece_of_destination() -> impl Strategy<Value = Vec<u8>> {
     one_of(known)
 }
 
+/// Pieces that lists of S3 are made of, sound and not.
+fn piece_of_list() -> impl Strategy<Value = Vec<u8>> {
+    let known: Vec<&[u8]> = vec![
+        b"<Delete>",
+        b"</Delete>",
+        b"<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">",
+        b"<Object><Key>a&amp;b</Key></Object>",
+        b"<Object><Key>",
+        b"</Key></Object>",
+        b"<Object><Key><![CDATA[a<b]]></Key><VersionId/><ETag>\"x\"</ETag></Object>",
+        b"<Quiet>true</Quiet>",
+        b"<CompleteMultipartUpload>",
+        b"</CompleteMultipartUpload>",
+        b"<Part><PartNumber>1</PartNumber><ETag>&quot;x&quot;</ETag></Part>",
+        b"<Part><ETag>x</ETag><PartNumber>65536</PartNumber></Part>",
+        b"<Part><PartNumber>-1</PartNumber></Part>",
+        b"<!DOCTYPE a [<!ENTITY b \"cccccccccccccccccccccccccccccc\">]>",
+        b"<!doctype a>",
+        b"&b;",
+        b"&#x10ffff;",
+        b"&#0;",
+        b"&lt;",
+        b"&",
+        b"<?xml version=\"1.0\"?>",
+        b"<!-- -->",
+        b"<a>",
+        b"</a>",
+        b"<a/>",
+        b"\xef\xbb\xbf",
+        b" ",
+    ];
+    one_of(known)
+}
+
+/// The lines of a signed request, each of which is one of two that often differ in what means nothing.
+fn signed_request() -> impl Strategy<Value = Vec<u8>> {
+    let authorization = "AWS4-HMAC-SHA256 Credential=k/20130524/r/s3/aws4_request,SignedHeaders=host;x-amz-content-sha256;x-amz-date;x-amz-meta-a,Signature=a";
+    let targets = [
+        "/a",
+        "/a%2Fb",
+        "/a/b",
+        "/a%20b",
+        "/a+b",
+        "/%61",
+        "/a?b=c",
+        "/a?c=d&b",
+        "/a?b&c=d",
+        "/a?b=&c=d",
+        "/a?b=%26c%3Dd",
+        "/a?b=c+d",
+        "/a?b=c%2Bd",
+        "/a?b=c%20d",
+        "/%C3%A9",
+        "/%E9",
+        "/a%",
+    ];
+    let values = ["", "x", "x y", "x  y", " x y ", "x,y", "x\ty", "y"];
+    let target = prop::sample::select(targets.to_vec());
+    let value = prop::sample::select(values.to_vec());
+    let time = "20130524T000000Z";
+    (target, vec(value, 1..3)).prop_map(move |(target, values)| {
+        let lines = [
+            target,
+            "t",
+            authorization,
+            time,
+            "UNSIGNED-PAYLOAD",
+            values[0],
+        ]
+        .join("\n");
+        // The same fields again, but for the last one alone with what is none.
+        let more = values
+            .get(1)
+            .map(|value| format!("\n\x01\n\x01\n\x01\n\x01\n{value}"));
+        (lines + &more.unwrap_or_default()).into_bytes()
+    })
+}
+
+#[test]
+fn a_list_that_is_deep_or_full_of_entities_is_refused() {
+    let deep = "<a>".repeat(1_000_000);
+    let closed = format!("<Delete>{deep}{}</Delete>", "</a>".repeat(1_000_000));
+    for text in [&deep, &closed] {
+        s3_xml(text.as_bytes());
+    }
+    let bomb = |word: &str| {
+        let entities: String = (1..20)
+            .map(|n| format!("<!ENTITY e{n} \"&e{};&e{};\">", n - 1, n - 1))
+            .collect();
+        format!(
+            "<!{word} Delete [<!ENTITY e0 \"lol\">{entities}]><Delete><Object><Key>&e19;</Key></Object></Delete>"
+        )
+    };
+    for word in ["DOCTYPE", "doctype", "DocType"] {
+        let taken = crate::http::s3_door::xml::parse::<crate::http::s3_door::removal::Listed>(
+            bomb(word).as_bytes(),
+        );
+        assert!(taken.is_none(), "{word}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
     #[test]
@@ -224,6 +328,24 @@ proptest! {
     #[test]
     fn hyper_finds_requests_where_the_framing_found_them(cut in 0..40_u8, pieces in vec(piece(), 1..16)) {
         framing(&[&[cut][..], &pieces.concat()].concat());
+    }
+
+    #[test]
+    fn a_list_of_s3_is_no_longer_than_what_was_sent(pieces in vec(piece_of_list(), 1..16)) {
+        s3_xml(&pieces.concat());
+    }
+
+    #[test]
+    fn a_signature_is_of_requests_that_ask_for_the_same(one in signed_request(), other in signed_request()) {
+        canonical(&[&one[..], &other].join(&0));
+    }
+
+    #[test]
+    fn a_body_in_signed_chunks_is_taken_as_it_was_signed(
+        sizes in any::<[u8; 6]>(),
+        value in vec(any::<u8>(), 0..300),
+    ) {
+        chunk_chain(&[&sizes[..], &value].concat());
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod mutator;
 mod nbd;
 mod network;
 mod panics;
+mod parts;
 mod planted;
 mod power;
 mod prelude;

@@ -5,6 +5,8 @@
 
 mod power;
 
+pub(crate) use power::start_the_machine_anew;
+
 use std::os::unix::fs::FileExt as _;
 
 use crate::prelude::*;

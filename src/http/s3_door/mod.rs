@@ -9,14 +9,14 @@ mod buckets;
 mod copy;
 mod errors;
 mod listing;
-mod multipart;
+pub mod multipart;
 mod objects;
 pub mod payload;
-mod removal;
+pub mod removal;
 pub mod signature;
 mod stores;
 mod target;
-mod xml;
+pub mod xml;
 
 use async_trait::async_trait;
 use hyper::Method;

@@ -341,18 +341,22 @@ struct Complete {
     payload: Payload,
 }
 
+/// The list of parts that completes an upload.
 #[derive(Deserialize)]
-struct Listed {
+pub struct Listed {
+    /// As they are listed.
     #[serde(default, rename = "Part")]
-    parts: Vec<ListedPart>,
+    pub parts: Vec<ListedPart>,
 }
 
+/// One of them.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct ListedPart {
+pub struct ListedPart {
     part_number: u16,
+    /// Its entity tag.
     #[serde(rename = "ETag")]
-    etag: String,
+    pub etag: String,
 }
 
 /// The parts that are `listed`, of those that were received.

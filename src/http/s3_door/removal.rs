@@ -117,19 +117,23 @@ struct DeleteMany {
     payload: Payload,
 }
 
+/// The list of objects that are to be removed.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Listed {
+pub struct Listed {
     #[serde(default)]
     quiet: bool,
+    /// As they are listed.
     #[serde(default, rename = "Object")]
-    objects: Vec<ListedObject>,
+    pub objects: Vec<ListedObject>,
 }
 
+/// One of them.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct ListedObject {
-    key: String,
+pub struct ListedObject {
+    /// The name in its bucket.
+    pub key: String,
     version_id: Option<String>,
     #[serde(rename = "ETag")]
     etag: Option<String>,

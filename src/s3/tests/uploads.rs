@@ -1,7 +1,7 @@
 //! Long values against a real store: sent as they come, kept until their end, in parts, or given up.
 
-use data_server_testing::DEADLINE;
-use data_server_testing::s3::VersityGw;
+use data_server_testing::s3::{Bucket, VersityGw};
+use data_server_testing::{DEADLINE, Launch};
 use sha2::Digest as _;
 
 use super::*;
@@ -87,11 +87,21 @@ async fn a_long_value_is_sent_as_it_comes_or_kept_until_its_end() {
 
 #[tokio::test]
 async fn parts_are_joined_under_a_condition_or_forgotten() {
-    const PART: u64 = 5 << 20;
     let Some(store) = VersityGw::start(1) else {
         return;
     };
-    let s3 = engine(&store.bucket);
+    join_parts_in(&store.bucket).await;
+}
+
+#[tokio::test]
+async fn parts_are_joined_by_another_data_server() {
+    let server = Launch::new(&[]).listen("s3+http://127.0.0.1:0").start();
+    join_parts_in(&Bucket::of_door(server.addr, "values")).await;
+}
+
+async fn join_parts_in(bucket: &Bucket) {
+    const PART: u64 = 5 << 20;
+    let s3 = engine(bucket);
     let gateway = s3.gateway(0);
     let client = &gateway.client;
     let key = Key::new("k").unwrap();
@@ -107,7 +117,7 @@ async fn parts_are_joined_under_a_condition_or_forgotten() {
         for piece in value.chunks(300_000) {
             parts.push(Bytes::copy_from_slice(piece)).await.unwrap();
         }
-        assert_eq!(store.bucket.multipart_uploads(), 1);
+        assert_eq!(bucket.multipart_uploads(), 1);
         let write = Write {
             client,
             call: &call,
@@ -117,7 +127,7 @@ async fn parts_are_joined_under_a_condition_or_forgotten() {
     };
     let wrong = parts(&WriteCondition::Swap("\"x\"".to_owned())).await;
     assert!(matches!(wrong, Err(Error::Precondition)), "{wrong:?}");
-    until(async || store.bucket.multipart_uploads() == 0).await;
+    until(async || bucket.multipart_uploads() == 0).await;
     let written = parts(&WriteCondition::Create).await.unwrap();
     let meta = gateway.head(&key).await.unwrap().unwrap();
     assert_eq!(meta.etag, written);
@@ -125,5 +135,5 @@ async fn parts_are_joined_under_a_condition_or_forgotten() {
     assert!(read_all(gateway, &key).await.unwrap() == value);
     let again = parts(&WriteCondition::Create).await;
     assert!(matches!(again, Err(Error::Precondition)), "{again:?}");
-    until(async || store.bucket.multipart_uploads() == 0).await;
+    until(async || bucket.multipart_uploads() == 0).await;
 }

@@ -1,9 +1,10 @@
 //! The door of S3: its operations by tables of requests, and what is refused.
 
+mod memory;
 mod signed;
 
 use crate::support::prelude::*;
-use crate::support::s3::{Bucket, Keys};
+use crate::support::s3::Bucket;
 
 /// A server with this door alone.
 fn start(args: &[&str]) -> TestServer {
@@ -392,23 +393,94 @@ fn parts_become_a_value() {
     assert_eq!(left.count(), 0, "files of parts that were given up");
 }
 
+/// Begins an upload of `b/k` with a part of so many bytes; its identifier.
+fn begin(server: &TestServer, len: usize) -> String {
+    let begun = server.request("POST", "/b/k?uploads", "Content-Length: 0\r\n", b"");
+    let id = element(&begun.text(), "UploadId");
+    assert_eq!(send(server, &id, 1, len), 200);
+    id
+}
+
+fn send(server: &TestServer, id: &str, number: u16, len: usize) -> u16 {
+    let target = format!("/b/k?partNumber={number}&uploadId={id}");
+    let sent = server.request("PUT", &target, "", &pattern(1, len));
+    sent.status
+}
+
+#[test]
+fn parts_count_at_the_next_start_whatever_its_bounds_are() {
+    directory_only!("uploads in parts");
+    let dir = DataDir::temporary();
+    let start = |most: &str, bound: &str| {
+        let bound = format!("max-size = \"{bound}\", full = \"refuse\"");
+        let staged = ["--max-staged", most, "--max-staged-per-client", "0"];
+        let launch = Launch::new(&[&staged[..], &["--bound", &bound]].concat());
+        launch.listen("s3+http://127.0.0.1:0").on(&dir).start()
+    };
+    let staged =
+        |server: &TestServer| Scrape::of(server.addr).count("data_server_staged_bytes", &[]);
+    let mut server = start("1MiB", "1MiB");
+    server.talk("mkdir b");
+    let id = begin(&server, 300_000);
+    assert_eq!(send(&server, &id, 2, 250_000), 200);
+    server.kill();
+    let mut server = start("400KiB", "1MiB");
+    assert_eq!(staged(&server), 550_000, "what lies there");
+    assert_eq!(send(&server, &id, 3, 10), 503);
+    server.kill();
+    let server = start("1MiB", "400KiB");
+    assert_eq!(server.put("b/v", pattern(1, 50_000)).status, 507);
+    let ended = server.request("DELETE", &format!("/b/k?uploadId={id}"), "", b"");
+    assert_eq!((ended.status, staged(&server)), (204, 0));
+    assert_eq!(server.put("b/v", pattern(1, 50_000)).status, 200);
+}
+
+/// What was not synced may be anything after a reboot.
+#[test]
+fn a_reboot_ends_uploads_whose_parts_may_not_be_on_the_disk() {
+    directory_only!("uploads in parts");
+    for (servers, stays) in [
+        ("disk disk", true),
+        ("os disk disk", true),
+        ("os os", false),
+        ("os disk", false),
+        ("disk os disk", false),
+    ] {
+        let dir = DataDir::temporary();
+        let start = |durability| {
+            let launch = Launch::new(&["--durability", durability]).on(&dir);
+            launch.listen("s3+http://127.0.0.1:0").start()
+        };
+        let mut names = words(servers);
+        let last = names.pop().expect("a server");
+        let mut id = String::new();
+        for (n, durability) in (1..).zip(names) {
+            let mut server = start(durability);
+            if n == 1 {
+                server.talk("mkdir b");
+                id = begin(&server, 100_000);
+            }
+            assert_eq!(send(&server, &id, n, 100_000), 200);
+            server.kill();
+        }
+        let record = dir.own(&format!("parts/{id}.json"));
+        let text = fs::read_to_string(&record).expect("a record");
+        let mut text: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        text["boot"] = "another".into();
+        text["started"] = 1.into();
+        fs::write(record, text.to_string()).expect("a record");
+        let server = start(last);
+        let listed = server.request("GET", &format!("/b/k?uploadId={id}"), "", b"");
+        assert_eq!(listed.status == 200, stays, "{servers}: {listed:?}");
+    }
+}
+
 /// The long check of a store that another server would keep its values in.
 #[test]
 fn another_server_can_keep_its_values_in_it() {
     directory_only!("buckets");
     let server = start(&[]);
-    server.talk("mkdir store");
-    let bucket = Bucket {
-        endpoints: vec![server.addr],
-        name: "store".to_owned(),
-        prefix: "p/".to_owned(),
-        region: "us-east-1".to_owned(),
-        keys: Keys {
-            id: "any".to_owned(),
-            secret: "any".to_owned(),
-            token: None,
-        },
-    };
+    let bucket = Bucket::of_door(server.addr, "store").beneath("p");
     let options = bucket.options();
     let options = options.iter().map(|word| word.to_str().expect("text"));
     let words: Vec<_> = ["check-store"].into_iter().chain(options).collect();

@@ -1,5 +1,7 @@
 //! One client of a history: what it asks of two folders, and what it was told.
 
+pub(super) mod s3;
+
 use std::sync::atomic::AtomicU16;
 
 use md5::{Digest as _, Md5};
@@ -8,7 +10,7 @@ use super::{AT_ONCE, STAY};
 use crate::prelude::*;
 use crate::support::Client as Session;
 use crate::support::history::{
-    Asked, Event, Only, PLACES, Told, UNHEARD, UNTOLD, Value, Version, at, mark_meetings,
+    Asked, By, Event, Only, PLACES, Told, UNHEARD, UNTOLD, Value, Version, at, mark_meetings,
 };
 use crate::support::s3::hex;
 
@@ -52,6 +54,8 @@ pub(super) struct Rules {
     pub(super) registers: bool,
     /// Values alone, and clients of `WebDAV` lock their names, at this address.
     pub(super) locks: Option<SocketAddr>,
+    /// Every other client speaks S3.
+    pub(super) s3: bool,
     /// The values are in a store that fails at times.
     pub(super) remote: Option<Remote>,
 }
@@ -63,6 +67,8 @@ pub(super) struct Remote {
     pub(super) deletes: bool,
     /// The servers are killed, and others take their place at the same address.
     pub(super) kills: bool,
+    /// Its entity tags name versions, and not the bytes.
+    pub(super) names_versions: bool,
 }
 
 /// The folders of a history, and what all who change them share.
@@ -118,8 +124,9 @@ impl Stage {
 
     /// The number of the tag of an answer about this write, or about one that is not known; and the tag.
     fn tag(&self, answer: &Response, write: Option<u16>) -> (u16, String) {
-        let mut told = answer.must("etag").to_owned();
-        if let (Some(_), Some(write)) = (self.rules.remote, write) {
+        let mut told = s3::tag_of(answer);
+        let names_bytes = self.rules.remote.is_some_and(|it| !it.names_versions);
+        if let Some(write) = write.filter(|_| names_bytes) {
             // There it names the bytes. VersityGW 1.8.0 now and then answers that of another version than it sends.
             let own = format!("\"{}\"", hex(&Md5::digest(value(write))));
             self.mistaken
@@ -146,15 +153,16 @@ struct Request {
     lines: String,
     /// By `WebDAV`, with the token of this lock.
     by_webdav: Option<u16>,
+    by: By,
 }
 
 impl Request {
     fn new((asked, lines): (Asked, String)) -> Self {
-        let by_webdav = None;
         Self {
             asked,
             lines,
-            by_webdav,
+            by_webdav: None,
+            by: By::Http,
         }
     }
 }
@@ -164,6 +172,7 @@ const LOCKINFO: &str = "<lockinfo xmlns='DAV:'><lockscope><exclusive/></lockscop
 /// One client: what it saw, and what it knows of each name.
 pub(super) struct Client {
     dice: Random,
+    speaks_s3: bool,
     /// Requests that it is yet to make.
     left: usize,
     /// At which of them it hangs up.
@@ -177,9 +186,10 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(dice: Random, left: usize, hangs_up: usize) -> Self {
+    pub(super) fn new(dice: Random, speaks_s3: bool, left: usize, hangs_up: usize) -> Self {
         Self {
             dice,
+            speaks_s3,
             left,
             hangs_up,
             seen: Default::default(),
@@ -219,6 +229,7 @@ impl Client {
             asked: Asked::Unlock(place, *lock),
             lines: format!("Lock-Token: {token}\r\n"),
             by_webdav: Some(0),
+            by: By::Http,
         })
     }
 
@@ -301,6 +312,9 @@ impl Client {
     }
 
     fn choose(&mut self, stage: &Stage) -> Request {
+        if self.speaks_s3 {
+            return self.choose_of_s3(stage);
+        }
         if stage.rules.registers {
             return self.choose_of_registers(stage);
         }
@@ -358,29 +372,26 @@ impl Client {
     /// Asks, and notes what was told; whether to go on.
     fn round(&mut self, request: &Request, stage: &Stage, session: &mut Session) -> bool {
         let asked = request.asked;
-        let (method, path, body) = match asked {
-            Asked::Get(place) => ("GET", stage.key(place), Vec::new()),
-            Asked::List => ("GET", "?limit=10000".to_owned(), Vec::new()),
-            Asked::Put(place, write, _) => ("PUT", stage.key(place), value(write)),
-            Asked::Delete(place, _) => ("DELETE", stage.key(place), Vec::new()),
-            Asked::Move([from, _], _) => ("MOVE", stage.key(from), Vec::new()),
-            Asked::Copy([from, _], _) => ("COPY", stage.key(from), Vec::new()),
-            Asked::Make(folder) => ("MKCOL", format!("{}/", stage.folder(folder)), Vec::new()),
-            Asked::MoveFolder(folder) => ("MOVE", format!("{}/", stage.folder(folder)), Vec::new()),
-            Asked::CopyFolder(folder, _) => {
-                ("COPY", format!("{}/", stage.folder(folder)), Vec::new())
-            }
-            Asked::DeleteFolder(folder) => {
-                ("DELETE", format!("{}/", stage.folder(folder)), Vec::new())
-            }
-            Asked::Lock(place, _) => ("LOCK", stage.key(place), LOCKINFO.into()),
-            Asked::Unlock(place, _) => ("UNLOCK", stage.key(place), Vec::new()),
+        let (mut method, mut path, mut body) = if self.speaks_s3 {
+            s3::wanted(asked, stage)
+        } else {
+            wanted(asked, stage)
         };
+        let mut lines = request.lines.clone();
+        let is_in_parts = request.by == By::Parts;
+        if is_in_parts {
+            let Some(completion) = self.send_parts(stage, session, &path, &body) else {
+                return stage.is_killed();
+            };
+            path.push_str(&completion.query);
+            (method, body) = ("POST", completion.body);
+            lines.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        }
         let by_webdav = stage.rules.locks.filter(|_| request.by_webdav.is_some());
         let mut other = by_webdav.map(Session::new);
         let session = other.as_mut().unwrap_or(session);
         let call = stage.now();
-        let heard = session.hear(method, &path, &request.lines, &body);
+        let heard = session.hear(method, &path, &lines, &body);
         let back = stage.now();
         stage.operations.fetch_add(1, Ordering::Relaxed);
         let is_whole = matches!(heard, Heard::Answer(_));
@@ -404,8 +415,14 @@ impl Client {
         }
         let event = understood.map(|(asked, told)| Event {
             shown: request.by_webdav.unwrap_or(0),
+            by: request.by,
             ..at(call, back, asked, told)
         });
+        let is_refused = |event: &Event| matches!(event.told, Told::Refused | Told::Absent);
+        if is_in_parts && event.as_ref().is_some_and(is_refused) {
+            // What was refused can be tried again until it is given up; it may be that the server has ended.
+            let _ = session.hear("DELETE", &path, "", b"");
+        }
         let is_open = |event: &Event| stage.rules.remote.is_some() && event.told == Told::Unknown;
         match event {
             Some(event) if is_open(&event) => self.open.push(Event {
@@ -466,6 +483,7 @@ impl Client {
                 self.seen[place] = Some((version, told));
                 Told::Read(Some(version))
             }
+            (Asked::List, 200) if self.speaks_s3 => Told::Listed(s3::listed(stage, answer)),
             (Asked::List, 200) => Told::Listed(listed(stage, answer)),
             (Asked::Lock(place, lock), 200 | 201) => {
                 self.locks[place] = Some((lock, answer.must("lock-token").to_owned()));
@@ -477,7 +495,8 @@ impl Client {
             }
             // By WebDAV no folder is made for a value, and the answer to a MOVE has no tag.
             (Asked::Lock(..) | Asked::Put(..) | Asked::Move(..), 409) if has_locks => return None,
-            (Asked::Delete(..), 204) if has_locks => Told::Done(UNTOLD),
+            (Asked::Delete(_, Only::Always), 204) if self.speaks_s3 => Told::Gone,
+            (Asked::Delete(..), 204) if has_locks || self.speaks_s3 => Told::Done(UNTOLD),
             (Asked::Move(..), 201 | 204) if has_locks && answer.header("etag").is_none() => {
                 Told::Done(UNTOLD)
             }
@@ -489,6 +508,13 @@ impl Client {
             }
             (Asked::Delete(..), 200) | (Asked::Make(_) | Asked::MoveFolder(_), 201) => {
                 Told::Done(UNTOLD)
+            }
+            (Asked::Copy([_, to], onlys), 200) if self.speaks_s3 => {
+                let (tag, told) = stage.tag(answer, None);
+                if let Only::Over(source) = onlys[0] {
+                    self.seen[to] = Some((Version { tag, ..source }, told));
+                }
+                Told::Done(tag)
             }
             (Asked::Move([_, to], onlys) | Asked::Copy([_, to], onlys), 201 | 204) => {
                 let (tag, told) = stage.tag(answer, None);
@@ -512,10 +538,29 @@ impl Client {
                 panic!("{asked:?}: {}, {}", answer.status, answer.text())
             }
             (_, 412) => Told::Refused,
-            (_, 404) => Told::Absent,
+            (_, 404) if !self.speaks_s3 && !matches!(asked, Asked::Put(..)) => Told::Absent,
+            (_, 404) if self.speaks_s3 && answer.text().contains("NoSuchKey") => Told::Absent,
             (_, status) => panic!("{asked:?}: {status}, {}", answer.text()),
         };
         Some((asked, told))
+    }
+}
+
+/// The request that asks for this: its method, its path and its body.
+fn wanted(asked: Asked, stage: &Stage) -> (&'static str, String, Vec<u8>) {
+    match asked {
+        Asked::Get(place) => ("GET", stage.key(place), Vec::new()),
+        Asked::List => ("GET", "?limit=10000".to_owned(), Vec::new()),
+        Asked::Put(place, write, _) => ("PUT", stage.key(place), value(write)),
+        Asked::Delete(place, _) => ("DELETE", stage.key(place), Vec::new()),
+        Asked::Move([from, _], _) => ("MOVE", stage.key(from), Vec::new()),
+        Asked::Copy([from, _], _) => ("COPY", stage.key(from), Vec::new()),
+        Asked::Make(folder) => ("MKCOL", format!("{}/", stage.folder(folder)), Vec::new()),
+        Asked::MoveFolder(folder) => ("MOVE", format!("{}/", stage.folder(folder)), Vec::new()),
+        Asked::CopyFolder(folder, _) => ("COPY", format!("{}/", stage.folder(folder)), Vec::new()),
+        Asked::DeleteFolder(folder) => ("DELETE", format!("{}/", stage.folder(folder)), Vec::new()),
+        Asked::Lock(place, _) => ("LOCK", stage.key(place), LOCKINFO.into()),
+        Asked::Unlock(place, _) => ("UNLOCK", stage.key(place), Vec::new()),
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::client::Rules;
 use super::planted::lies;
-use crate::support::history::{Asked, Event, Only, Told, Verdict, beginning, judge};
+use crate::support::history::{Asked, By, Event, Only, Told, Verdict, beginning, judge};
 
 /// What was counted over all histories.
 #[derive(Default)]
@@ -61,6 +61,9 @@ impl Counts {
 
     /// Refuses to have proved anything by histories in which little happened.
     pub(super) fn assert_proves(&self, rules: Rules) {
+        if rules.s3 {
+            self.assert_proves_s3(rules);
+        }
         if rules.registers {
             let swapped = self.done(|asked| matches!(asked, Asked::Put(_, _, Only::Over(_))));
             let created = self.done(|asked| matches!(asked, Asked::Put(_, _, Only::New)));
@@ -100,6 +103,26 @@ impl Counts {
 }
 
 impl Counts {
+    fn assert_proves_s3(&self, rules: Rules) {
+        let is_done = |event: &Event| matches!(event.told, Told::Done(_));
+        let is_swap = |event: &Event| matches!(event.asked, Asked::Put(_, _, Only::Over(_)));
+        let is_new = |event: &Event| matches!(event.asked, Asked::Put(_, _, Only::New));
+        let in_parts = |event: &Event| event.by == By::Parts;
+        let numbers = [
+            self.count(|event| in_parts(event) && is_done(event)),
+            self.count(|event| in_parts(event) && event.told == Told::Refused),
+            self.count(|event| event.by != By::Http && is_swap(event) && is_done(event)),
+            self.count(|event| event.by != By::Http && is_new(event) && is_done(event)),
+            self.count(|event| event.told == Told::Gone || rules.registers),
+        ];
+        for (number, count) in numbers.into_iter().enumerate() {
+            assert!(
+                count >= self.histories / 8,
+                "{number}: too few to prove anything: {self}"
+            );
+        }
+    }
+
     pub(super) fn assert_proves_locks(&self) {
         let locks = self
             .count(|event| matches!(event.asked, Asked::Lock(..)) && event.told != Told::Locked);
@@ -140,7 +163,17 @@ impl fmt::Display for Counts {
              unknown, {by_hand} by hand, {collisions} changes at one moment with a hand's, {evicted} histories with evictions; an \
              order for each, after {points} points at most; {lies} planted lies found",
             self.events.len()
-        )
+        )?;
+        let by_s3 = self.count(|event| event.by != By::Http);
+        if by_s3 > 0 {
+            let parts = self.count(|event| event.by == By::Parts);
+            let gone = self.count(|event| event.told == Told::Gone);
+            write!(
+                f,
+                "; {by_s3} by S3, {parts} of them in parts, {gone} deleted or absent"
+            )?;
+        }
+        Ok(())
     }
 }
 

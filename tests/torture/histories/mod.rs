@@ -16,6 +16,7 @@ mod remote;
 
 use std::sync::LazyLock;
 
+use self::client::s3::{door_of, end_uploads};
 use self::client::{Client, Rules, Stage, gather};
 use self::counts::Counts;
 use self::hand::Hand;
@@ -48,7 +49,10 @@ impl Play {
             0 if !rules.evicts && !rules.has_hand => REQUESTS / 2,
             _ => REQUESTS,
         };
-        let client = |client| Client::new(dice.fork(), REQUESTS, hangs_up(client));
+        let client = |client| {
+            let speaks_s3 = rules.s3 && client % 2 == 1;
+            Client::new(dice.fork(), speaks_s3, REQUESTS, hangs_up(client))
+        };
         // Of a register in a store a request that fails may still be done: many at once have too many orders.
         let meet = if rules.registers && rules.remote.is_none() {
             8
@@ -123,9 +127,9 @@ fn live_at_once(addrs: &[SocketAddr], plays: &mut [Play], meanwhile: impl FnOnce
 }
 
 /// Has all of these live on one server, until so many requests were made and it meets its `end`.
-fn end_among(addr: SocketAddr, plays: &mut [Play], enough: usize, end: impl FnOnce()) {
+fn end_among(addrs: &[SocketAddr], plays: &mut [Play], enough: usize, end: impl FnOnce()) {
     let stages: Vec<_> = plays.iter().map(|play| Arc::clone(&play.stage)).collect();
-    live_at_once(&[addr], plays, |wait| {
+    live_at_once(addrs, plays, |wait| {
         wait(enough);
         for stage in &stages {
             stage.is_ending.store(true, Ordering::Release);
@@ -195,19 +199,51 @@ fn launch(rules: Rules, args: &str, dir: &DataDir) -> TestServer {
     let room = format!("max-keys = {}", 2 * AT_ONCE);
     let bound = ["--bound", &room].into_iter().filter(|_| rules.evicts);
     let args: Vec<_> = words(args).into_iter().chain(bound).collect();
-    Launch::new(&args).on(dir).start()
+    start(rules, &args, dir)
+}
+
+/// With clients of S3 it listens for them too, and their bucket is there.
+fn start(rules: Rules, args: &[&str], dir: &DataDir) -> TestServer {
+    if !rules.s3 {
+        return Launch::new(args).on(dir).start();
+    }
+    let args = [args, &["--listen", "http://127.0.0.1:0"]].concat();
+    let launch = Launch::new(&args).listen("s3+http://127.0.0.1:0");
+    let server = launch.on(dir).start();
+    make_bucket(&server);
+    server
+}
+
+fn make_bucket(server: &TestServer) {
+    let made = server.ask("MKCOL", "h/");
+    assert!([201, 405].contains(&made.status), "{made:?}");
+}
+
+/// Where its clients find it, each kind in turn.
+fn addrs(server: &TestServer, rules: Rules) -> Vec<SocketAddr> {
+    let door = rules.s3.then(|| door_of(server));
+    [server.addr].into_iter().chain(door).collect()
 }
 
 /// The last word on these histories.
 fn end(server: &TestServer, plays: Vec<Play>, rules: Rules, counts: &mut Counts, killed: bool) {
     let makes_folders = plays.iter().any(|play| play.stage.makes_folders);
     for play in plays {
-        counts.add(&play.end(&[server.addr]), rules.evicts);
+        counts.add(&play.end(&addrs(server, rules)), rules.evicts);
+    }
+    if rules.s3 {
+        end_uploads(server);
     }
     if !rules.evicts {
-        assert_at_rest(server, rules.has_hand || makes_folders || killed);
+        assert_at_rest(
+            server,
+            rules.has_hand || rules.s3 || makes_folders || killed,
+        );
     }
     clear(server);
+    if rules.s3 {
+        make_bucket(server);
+    }
 }
 
 fn all_have_an_order(what: &str, rules: Rules) {
@@ -219,7 +255,7 @@ fn all_have_an_order(what: &str, rules: Rules) {
         for round in 0..each {
             let mut dice = nth(seed, (way * each + round) as u64);
             let mut plays = Play::some(round, rules, &dir, &mut dice);
-            live_at_once(&[server.addr], &mut plays, |_| {});
+            live_at_once(&addrs(&server, rules), &mut plays, |_| {});
             end(&server, plays, rules, &mut counts, false);
         }
         server.stop();
@@ -238,8 +274,8 @@ fn all_have_an_order_over_kills(what: &str, rules: Rules) {
         let args = WAYS[kill % WAYS.len()];
         let mut server = launch(rules, args, &dir);
         let enough = dice.usize(..AT_ONCE * CLIENTS * REQUESTS * 3 / 4);
-        let addr = server.addr;
-        end_among(addr, &mut plays, enough, || {
+        let addrs_of_first = addrs(&server, rules);
+        end_among(&addrs_of_first, &mut plays, enough, || {
             for _ in 0..3 {
                 server.signal(Signal::STOP);
                 thread::sleep(Duration::from_millis(1 + dice.u64(..20))); // the server is slow
@@ -249,7 +285,7 @@ fn all_have_an_order_over_kills(what: &str, rules: Rules) {
             server.kill();
         });
         let mut server = launch(rules, args, &dir);
-        live_at_once(&[server.addr], &mut plays, |_| {});
+        live_at_once(&addrs(&server, rules), &mut plays, |_| {});
         end(&server, plays, rules, &mut counts, true);
         server.stop();
     }
@@ -264,12 +300,21 @@ const PLAIN: Rules = Rules {
     is_cut: false,
     registers: false,
     locks: None,
+    s3: false,
     remote: None,
 };
 
 const REGISTERS: Rules = Rules {
     registers: true,
     ..PLAIN
+};
+
+/// Clients of S3 and others.
+const MIXED: Rules = Rules { s3: true, ..PLAIN };
+
+const MIXED_REGISTERS: Rules = Rules {
+    s3: true,
+    ..REGISTERS
 };
 
 const BOUND: Rules = Rules {
@@ -341,6 +386,21 @@ fn folders_and_values_have_an_order_over_a_kill() {
 #[test]
 fn every_value_is_a_linearizable_register_with_compare_and_swap() {
     all_have_an_order_over_kills("registers", REGISTERS);
+}
+
+#[test]
+fn folders_and_values_have_an_order_beside_clients_of_s3() {
+    all_have_an_order("s3 clients", MIXED);
+}
+
+#[test]
+fn folders_and_values_have_an_order_beside_clients_of_s3_over_a_kill() {
+    all_have_an_order_over_kills("s3 clients, kills", MIXED);
+}
+
+#[test]
+fn every_object_is_a_linearizable_register_with_compare_and_swap() {
+    all_have_an_order_over_kills("s3 clients, registers", MIXED_REGISTERS);
 }
 
 #[test]

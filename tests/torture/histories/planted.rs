@@ -72,7 +72,23 @@ pub(super) fn lies(actors: &[Vec<Event>], evicts: bool) -> Vec<(&'static str, Ve
         let write = (Asked::Put(0, u16::MAX, Only::Always), Told::Done(UNTOLD));
         then("a write without the token of a lock", &[lock, write])
     });
-    [lost, back, half, untold, locked]
+    let speaks_s3 = actors
+        .iter()
+        .flatten()
+        .any(|event| event.told == Told::Gone);
+    let there = there.filter(|_| speaks_s3);
+    let stays = there.map(|(place, value)| {
+        let gone = (Asked::Delete(place, Only::Always), Told::Gone);
+        then(
+            "an object that was deleted and stays",
+            &[gone, (Asked::Get(place), Told::Read(Some(value)))],
+        )
+    });
+    let absent = there.filter(|_| !evicts && !may_go).map(|(place, value)| {
+        let swap = Asked::Put(place, u16::MAX, Only::Over(value));
+        then("an object that is called absent", &[(swap, Told::Absent)])
+    });
+    [lost, back, half, untold, locked, stays, absent]
         .into_iter()
         .flatten()
         .collect()
@@ -126,7 +142,8 @@ fn event(text: &str) -> Option<Event> {
         let (write, tag) = (write?, tag?);
         Some(Version { write, tag })
     };
-    let end = words.pop_if(|word| matches!(*word, "refused" | "absent" | "taken" | "locked"));
+    let end =
+        words.pop_if(|word| matches!(*word, "refused" | "absent" | "taken" | "locked" | "gone"));
     let (always, folder) = (Only::Always, usize::from(words[1] == "b"));
     let mut tag = UNTOLD;
     let mut tagged = |text| {
@@ -179,6 +196,7 @@ fn event(text: &str) -> Option<Event> {
         (Some("refused"), _) => Told::Refused,
         (Some("absent"), _) => Told::Absent,
         (Some("locked"), _) => Told::Locked,
+        (Some("gone"), _) => Told::Gone,
         (Some(_), _) => Told::Taken,
         (_, Asked::Get(_)) => Told::Read(version(words[2])),
         (_, Asked::List) => {
@@ -226,6 +244,9 @@ fn the_judge_takes_what_can_have_happened() {
         "0-1 put ax 1, 2-9 put ax 2, 3-8 lock ax 9, 10-11 get ax 2, 12-13 put ay 3, 14-15 move ay ax 3.7 locked",
         "0-1 put ax 1, 2-3 lock ax 9, 4-9 move ax bx 1.7 with 9, 5-6 put ax 2 locked, 10-11 put ax 3, 12-13 lock ax 8",
         "0-1 put ax 1, 2-9 put ax 2, 3-4 lock ax 9 locked, 5-6 get ax 1",
+        "0-1 delete ax gone, 2-3 put ax 1, 4-5 delete ax gone, 6-7 delete ax gone, 8-9 get ax none",
+        "0-1 put ax 1, 2-9 delete ax gone, 2-9 swap ax 1 2, 10-11 get ax none",
+        "0-1 put ax 1, 2-9 delete ax gone, 3-4 swap ax 1 2 absent, 10-11 new ax 3",
     ] {
         assert_eq!(verdict(text, false), Verdict::Order, "{text}");
     }
@@ -271,6 +292,8 @@ fn the_judge_finds_planted_lies() {
         a move over what is locked ; 0-1 put ax 1, 0-1 put ay 2, 2-3 lock ay 9, 4-5 move ax ay 1.7
         a refusal that was none ; 0-1 put ax 1, 2-3 lock ax 9, 4-5 put ax 2 locked, 6-7 get ax 2
         a refusal without a lock ; 0-1 put ax 1, 2-3 lock ax 9, 4-5 unlock ax 9, 6-7 put ax 2 locked
+        an object that was deleted and is there ; 0-1 put ax 1, 2-3 delete ax gone, 4-5 get ax 1
+        an object that is there and called absent ; 0-1 put ax 1, 2-3 swap ax 1 2 absent
         two locks of one name ; 0-1 put ax 1, 2-3 lock ax 9, 4-5 lock ax 8",
     ) {
         assert_eq!(verdict(text, false), Verdict::NoOrder, "{what}: {text}");

@@ -8,7 +8,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::client::Rules;
-use super::{AT_ONCE, CLIENTS, Counts, PLAIN, Play, REQUESTS, clear, end_among};
+use super::{AT_ONCE, CLIENTS, Counts, PLAIN, Play, REQUESTS, addrs, clear, end_among, start};
 use crate::disk::{Disk, Image, Kind, sync_of_a_stranger};
 use crate::power::{Moment, moment};
 use crate::prelude::*;
@@ -22,6 +22,7 @@ const RULES: Rules = Rules {
 /// Histories on one disk, over any number of cuts.
 struct Cuts {
     disk: Image,
+    rules: Rules,
     args: &'static [&'static str],
     seed: u64,
     done: usize,
@@ -29,9 +30,10 @@ struct Cuts {
 }
 
 impl Cuts {
-    fn new(disk: Image, args: &'static [&'static str], seed: u64) -> Self {
+    fn new(disk: Image, rules: Rules, args: &'static [&'static str], seed: u64) -> Self {
         Self {
             disk,
+            rules,
             args,
             seed,
             done: 0,
@@ -42,9 +44,9 @@ impl Cuts {
     /// A cut of power among changes or after them, while strace does this to the server, if anything.
     fn cut(&mut self, strace: &[&str]) {
         let (mut dice, dir) = (nth(self.seed, self.done as u64), self.disk.dir());
-        let mut server = Launch::new(self.args).on(&dir).start();
+        let mut server = start(self.rules, self.args, &dir);
         let tracer = (!strace.is_empty()).then(|| Attached::to(&server, strace));
-        let mut plays = Play::some(self.done, RULES, &dir, &mut dice);
+        let mut plays = Play::some(self.done, self.rules, &dir, &mut dice);
         let all = AT_ONCE * CLIENTS * REQUESTS;
         let moment = moment(self.done);
         let enough = if moment == Moment::Among {
@@ -52,8 +54,8 @@ impl Cuts {
         } else {
             all
         };
-        let addr = server.addr;
-        end_among(addr, &mut plays, enough, || {
+        let addrs_of_first = addrs(&server, self.rules);
+        end_among(&addrs_of_first, &mut plays, enough, || {
             if moment == Moment::AfterAStranger {
                 sync_of_a_stranger(&dir);
             }
@@ -62,10 +64,10 @@ impl Cuts {
         });
         tracer.into_iter().for_each(Attached::abandon);
         self.disk.revive();
-        let mut server = Launch::new(&[]).on(&dir).start();
+        let mut server = start(self.rules, &[], &dir);
         for play in plays {
             let ended = play.stage.now();
-            let mut actors = play.end(&[server.addr]);
+            let mut actors = play.end(&addrs(&server, self.rules));
             for events in &mut actors {
                 events.retain(|event| event.call >= ended || is_change(event));
                 for event in events {
@@ -85,13 +87,19 @@ fn is_change(event: &Event) -> bool {
     !event.is_pure() && event.told != Told::Taken
 }
 
-fn no_change_is_lost_on(what: &str, disk: Image, args: &'static [&'static str], cuts: usize) {
+fn no_change_is_lost_on(
+    what: &str,
+    disk: Image,
+    rules: Rules,
+    args: &'static [&'static str],
+    cuts: usize,
+) {
     let can_be_slow = can_trace();
     if !can_be_slow {
         left_out(&format!("{what}, slow"), "strace does not run here");
     }
     let seed = seed("histories, power");
-    let mut histories = Cuts::new(disk, args, seed);
+    let mut histories = Cuts::new(disk, rules, args, seed);
     // On a slow device more changes are on their way at once.
     let delay = "inject=fdatasync:delay_enter=20000";
     let slow = ["-e", "trace=fdatasync", "-e", delay];
@@ -115,7 +123,7 @@ const DISK: &[&str] = &["--durability", "disk"];
 #[test]
 fn no_acknowledged_change_of_folders_and_values_is_lost_to_a_power_cut() {
     Image::each(&Kind::ALL, "histories and power cuts", |what, disk| {
-        no_change_is_lost_on(what, disk, DISK, scaled(4, 100));
+        no_change_is_lost_on(what, disk, RULES, DISK, scaled(4, 100));
     });
 }
 
@@ -125,7 +133,17 @@ fn no_acknowledged_change_of_folders_and_values_is_lost_to_a_power_cut_without_a
     const ARGS: &[&str] = &["--durability", "disk", "--journal", "off"];
     let what = "histories and power cuts, no journal";
     Image::each(&Kind::ALL, what, |what, disk| {
-        no_change_is_lost_on(what, disk, ARGS, scaled(3, 60));
+        no_change_is_lost_on(what, disk, RULES, ARGS, scaled(3, 60));
+    });
+}
+
+/// What clients of S3 are told is kept as what others are: a 204 says that the object is gone.
+#[test]
+fn no_acknowledged_change_of_clients_of_s3_is_lost_to_a_power_cut() {
+    const MIXED: Rules = Rules { s3: true, ..RULES };
+    let what = "histories and power cuts, s3 clients";
+    Image::each(&Kind::ALL, what, |what, disk| {
+        no_change_is_lost_on(what, disk, MIXED, DISK, scaled(4, 60));
     });
 }
 
@@ -135,7 +153,7 @@ fn a_server_without_syncs_has_no_order() {
     let what = "histories without syncs";
     tracing_only!(what);
     let disk = needed!(available(what, Image::new(Kind::Ext4)));
-    let mut histories = Cuts::new(disk, DISK, seed("histories, power, planted"));
+    let mut histories = Cuts::new(disk, RULES, DISK, seed("histories, power, planted"));
     let lie = "inject=fsync,fdatasync,syncfs:retval=0";
     let lies = ["-e", "trace=fsync,fdatasync,syncfs", "-e", lie];
     // Or the next server refuses to start on what is left.

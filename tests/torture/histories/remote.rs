@@ -2,7 +2,7 @@
 //! and while servers and a gateway are killed. The histories are shown to find writes that are made and refused, and
 //! writes that are sent twice.
 //!
-//! On `VersityGW` each server has a gateway of its own; there, nothing is removed, because its conditional DELETE is
+//! A data-server keeps the values of others, too. On `VersityGW` each server has a gateway of its own; there, nothing is removed, because its conditional DELETE is
 //! not atomic. The store in memory has an atomic one, and loses answers by order.
 
 use super::client::{Remote, Rules};
@@ -23,7 +23,11 @@ const ALL: usize = AT_ONCE * CLIENTS * REQUESTS;
 
 fn rules(deletes: bool, kills: bool) -> Rules {
     Rules {
-        remote: Some(Remote { deletes, kills }),
+        remote: Some(Remote {
+            deletes,
+            kills,
+            names_versions: false,
+        }),
         ..REGISTERS
     }
 }
@@ -116,14 +120,13 @@ fn breaking(endpoint: SocketAddr, mut dice: Random, is_bad: Arc<AtomicBool>) -> 
     })
 }
 
-#[test]
-fn values_in_a_real_store_are_registers_through_two_servers_and_a_bad_network() {
-    let store = needed!(VersityGw::start(2));
-    let seed = seed("histories, s3");
+/// Histories through two servers, whose connections to the endpoints of this bucket break now and then.
+fn registers_over_a_bad_network(what: &str, bucket: &Bucket, rules: Rules) {
+    let seed = seed(&format!("histories, {what}"));
     let (mut dice, mut counts) = (Random::with_seed(seed), Counts::default());
-    let (rules, is_bad) = (rules(false, false), Arc::<AtomicBool>::default());
-    let bucket = store.bucket.beneath("histories");
-    let to = |n: usize| breaking(bucket.endpoints[n], dice.fork(), Arc::clone(&is_bad));
+    let is_bad = Arc::<AtomicBool>::default();
+    let endpoint = |n: usize| bucket.endpoints[n % bucket.endpoints.len()];
+    let to = |n: usize| breaking(endpoint(n), dice.fork(), Arc::clone(&is_bad));
     let networks = [0, 1].map(to);
     let buckets = [0, 1].map(|n: usize| bucket.at(&[networks[n].addr()]));
     let mut stage = Stage::new(buckets, rules, seed);
@@ -139,13 +142,72 @@ fn values_in_a_real_store_are_registers_through_two_servers_and_a_bad_network() 
     }
     let mistaken = stage.mistaken;
     counted!(
-        "histories on VersityGW: {counts}; {broken} of {connections} connections broken, {mistaken} tags of other bytes"
+        "histories on {what}: {counts}; {broken} of {connections} connections broken, {mistaken} tags of other bytes"
     );
     counts.assert_proves(rules);
     assert!(
         broken * 100 >= counts.events.len() * FAULTS,
         "too few faults"
     );
+}
+
+#[test]
+fn values_in_a_real_store_are_registers_through_two_servers_and_a_bad_network() {
+    let store = needed!(VersityGw::start(2));
+    let bucket = store.bucket.beneath("histories");
+    registers_over_a_bad_network("VersityGW", &bucket, rules(false, false));
+}
+
+/// A data-server keeps the values of the others, through its door of S3. Its removals are atomic, and its entity tags
+/// are versions.
+const IN_A_DOOR: Rules = Rules {
+    remote: Some(Remote {
+        deletes: true,
+        kills: false,
+        names_versions: true,
+    }),
+    ..REGISTERS
+};
+
+#[test]
+fn values_in_another_data_server_are_registers_through_two_servers_and_a_bad_network() {
+    let keeper = Launch::new(&["--durability", "disk"]).listen("s3+http://127.0.0.1:0");
+    let keeper = keeper.start();
+    let bucket = Bucket::of_door(keeper.addr, "values");
+    registers_over_a_bad_network("another data-server", &bucket, IN_A_DOOR);
+}
+
+/// The one that keeps them is killed among the requests, and starts again at its address.
+#[test]
+fn values_in_another_data_server_outlive_its_kills() {
+    let (socket, dir) = (
+        TcpListener::bind("127.0.0.1:0").expect("a port"),
+        DataDir::temporary(),
+    );
+    let start = |durability| {
+        let launch = Launch::new(&["--durability", durability]).on(&dir);
+        launch.passing(&socket).listen("s3+fd:3").start()
+    };
+    let mut keeper = start("os");
+    let bucket = Bucket::of_door(socket.local_addr().expect("its address"), "values");
+    let (name, rounds) = ("histories, kills of another data-server", scaled(4, 60));
+    let mut stage = Stage::new([bucket.clone(), bucket.clone()], IN_A_DOOR, seed(name));
+    let (mut counts, mut kills) = (Counts::default(), 0);
+    for round in 0..rounds {
+        let kill = |_: &mut [Phoenix; 2], wait: &dyn Fn(usize)| {
+            for enough in [ALL / 4, ALL / 2] {
+                wait(enough);
+                keeper.kill();
+                keeper = start(["os", "disk"][round % 2]);
+                kills += 1;
+            }
+        };
+        let actors = stage.play(kill, || {});
+        counts.add_all(&actors);
+        assert_eq!(bucket.multipart_uploads(), 0);
+    }
+    counted!("histories on another data-server: {kills} kills of it: {counts}");
+    counts.assert_proves(IN_A_DOOR);
 }
 
 #[test]

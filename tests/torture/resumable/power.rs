@@ -18,11 +18,12 @@ fn start(dir: &DataDir, durability: &str) -> TestServer {
     Launch::new(&["--durability", durability]).on(dir).start()
 }
 
-/// The machine of this test is not started anew by the cut: makes it look so to the next server. A record that is no
-/// longer whole is left to the server.
-fn start_the_machine_anew(dir: &DataDir) {
-    let uploads = dir.own("uploads");
-    for name in dir.uploads() {
+/// The machine of this test is not started anew by the cut: makes it look so, of these uploads, to the next server. A
+/// record that is no longer whole is left to the server.
+pub(crate) fn start_the_machine_anew(dir: &DataDir, uploads: &str) {
+    let uploads = dir.own(uploads);
+    let names = fs::read_dir(&uploads).expect("the uploads");
+    for name in names.map(|entry| entry.expect("an entry").file_name()) {
         let text = fs::read_to_string(uploads.join(&name)).unwrap_or_default();
         let record = serde_json::from_str::<serde_json::Value>(&text).ok();
         if let Some(mut record) = record.filter(|record| record.get("started").is_some()) {
@@ -58,7 +59,7 @@ impl Report {
             sync_of_a_stranger(&dir);
         }
         disk.cut_under(&mut server);
-        start_the_machine_anew(&dir);
+        start_the_machine_anew(&dir, "uploads");
 
         let mut server = start(&dir, durability);
         let raw = &mut server.connect();

@@ -5,5 +5,5 @@ mod model;
 mod order;
 mod steps;
 
-pub use model::{Asked, Event, Only, PLACES, Told, Tree, UNHEARD, UNTOLD, Value, Version, at};
+pub use model::{Asked, By, Event, Only, PLACES, Told, Tree, UNHEARD, UNTOLD, Value, Version, at};
 pub use order::{MOST_ACTORS, Verdict, beginning, judge, mark_meetings};

@@ -141,12 +141,24 @@ pub enum Told {
     Refused,
     /// 404
     Absent,
+    /// 204 of a client of S3: there is no value, whether there was one or not.
+    Gone,
     /// MKCOL: 405
     Taken,
     /// 423
     Locked,
     /// It may have been done, in part, or not at all.
     Unknown,
+}
+
+/// How a client speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    #[default]
+    Http,
+    S3,
+    /// By S3, in parts.
+    Parts,
 }
 
 /// What was done at one moment with an event.
@@ -165,6 +177,7 @@ pub enum Meeting {
 #[derive(Clone, Copy, PartialEq)]
 pub struct Event {
     pub by_hand: bool,
+    pub by: By,
     pub meets: Meeting,
     /// A cut of power came: a MOVE that was not answered may have kept the tag.
     pub is_cut: bool,
@@ -180,6 +193,7 @@ pub struct Event {
 pub fn at(call: u64, back: u64, asked: Asked, told: Told) -> Event {
     Event {
         by_hand: false,
+        by: By::Http,
         meets: Meeting::Nobody,
         is_cut: false,
         asked,
@@ -194,10 +208,10 @@ impl fmt::Debug for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [call, back] = [self.call, self.back].map(|time| time / 1000);
         let by_hand = if self.by_hand { " by hand" } else { "" };
-        let (asked, told, shown) = (self.asked, self.told, self.shown);
+        let (asked, told, shown, by) = (self.asked, self.told, self.shown, self.by);
         write!(
             f,
-            "{call}-{back} us: {asked:?} with {shown}: {told:?}{by_hand}"
+            "{call}-{back} us: {by:?}: {asked:?} with {shown}: {told:?}{by_hand}"
         )
     }
 }

@@ -121,6 +121,10 @@ impl Event {
             (Asked::Put(place, _, only), Told::Refused) if only.may_fail(tree.values[place]) => {
                 steps.push((None, tree));
             }
+            // By S3 a version that is expected where there is none is no such key.
+            (Asked::Put(place, _, Only::Over(_)), Told::Absent) if tree.values[place].is_none() => {
+                steps.push((None, tree));
+            }
             (Asked::Put(place, write, only), _) if is_done => {
                 let tag = self.tag();
                 self.change(at, place, only, tree, steps, Some(Version { write, tag }));
@@ -129,10 +133,12 @@ impl Event {
                 let is_right = tree.values[place].is_some() && only.may_fail(tree.values[place]);
                 steps.extend(is_right.then_some((None, tree)));
             }
-            (Asked::Delete(place, _), Told::Absent) if tree.values[place].is_none() => {
+            (Asked::Delete(place, _), Told::Absent | Told::Gone)
+                if tree.values[place].is_none() =>
+            {
                 steps.push((None, tree));
             }
-            (Asked::Delete(place, only), _) if is_done => {
+            (Asked::Delete(place, only), told) if is_done || told == Told::Gone => {
                 self.change(at, place, only, tree, steps, None);
             }
             (Asked::Move(places, onlys), _) => self.move_value(at, places, onlys, tree, steps),
@@ -306,8 +312,10 @@ impl Event {
     ) {
         let source = tree.values[from];
         let fails = onlys[0].may_fail(source) || onlys[1].may_fail(tree.values[to]);
+        // As for a PUT.
+        let is_missing = matches!(onlys[1], Only::Over(_)) && tree.values[to].is_none();
         match self.told {
-            Told::Absent if source.is_none() => steps.push((None, tree)),
+            Told::Absent if source.is_none() || is_missing => steps.push((None, tree)),
             Told::Refused if fails => steps.push((None, tree)),
             Told::Done(_) | Told::Unknown if at.phases[0] == LOOKS => {
                 let reads = source.is_some() && onlys[0].may_hold(source);

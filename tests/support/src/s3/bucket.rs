@@ -38,6 +38,20 @@ pub struct Listed {
 }
 
 impl Bucket {
+    /// A folder of a data-server with the door of S3, which has no secrets.
+    #[track_caller]
+    pub fn of_door(door: SocketAddr, name: &str) -> Self {
+        let bucket = Self {
+            endpoints: vec![door],
+            name: name.to_owned(),
+            prefix: String::new(),
+            region: "us-east-1".to_owned(),
+            keys: Keys::new("any", "any"),
+        };
+        bucket.make();
+        bucket
+    }
+
     /// The same bucket, with another prefix: for a server that should find it empty.
     pub fn beneath(&self, prefix: &str) -> Self {
         Self {
