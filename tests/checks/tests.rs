@@ -283,9 +283,8 @@ fn a_list_that_is_deep_or_full_of_entities_is_refused() {
         s3_xml(text.as_bytes());
     }
     let bomb = |word: &str| {
-        let entities: String = (1..20)
-            .map(|n| format!("<!ENTITY e{n} \"&e{};&e{};\">", n - 1, n - 1))
-            .collect();
+        let entity = |n: u8| format!("<!ENTITY e{n} \"&e{0};&e{0};\">", n - 1);
+        let entities: String = (1..20).map(entity).collect();
         format!(
             "<!{word} Delete [<!ENTITY e0 \"lol\">{entities}]><Delete><Object><Key>&e19;</Key></Object></Delete>"
         )

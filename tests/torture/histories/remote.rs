@@ -2,8 +2,9 @@
 //! and while servers and a gateway are killed. The histories are shown to find writes that are made and refused, and
 //! writes that are sent twice.
 //!
-//! A data-server keeps the values of others, too. On `VersityGW` each server has a gateway of its own; there, nothing is removed, because its conditional DELETE is
-//! not atomic. The store in memory has an atomic one, and loses answers by order.
+//! A data-server keeps the values of others, too. On `VersityGW` each server has a gateway of its own; there, nothing
+//! is removed, because its conditional DELETE is not atomic. The store in memory has an atomic one, and loses answers
+//! by order.
 
 use super::client::{Remote, Rules};
 use super::{AT_ONCE, CLIENTS, Counts, Play, REGISTERS, REQUESTS, live_at_once};

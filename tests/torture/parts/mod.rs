@@ -248,7 +248,7 @@ fn looked_after(plant: impl Fn(&Path)) -> Result<(), String> {
     );
     let server = run.start();
     run.work(server, TestServer::kill);
-    let part = run.clients.iter().find_map(|client| client.first_part());
+    let part = run.clients.iter().find_map(Uploader::first_part);
     let (id, number) = part.expect("a part that was acknowledged");
     plant(&run.dir.own(&format!("parts/{id}.{number}")));
     run.look()?;
