@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// The variables that debug builds take from the environment for tests, without the prefix `DATA_SERVER_`.
 pub(crate) const VARIABLES: &str = if cfg!(debug_assertions) {
-    "PANIC MISBEHAVE OUTSIDE ELSEWHERE VALUES TAKEOVER CHECKPOINT EXPIRY TRIAL USES"
+    "PANIC MISBEHAVE OUTSIDE ELSEWHERE VALUES TAKEOVER CHECKPOINT EXPIRY TRIAL USES PATIENCE"
 } else {
     ""
 };

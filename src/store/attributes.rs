@@ -5,13 +5,15 @@
 //! reader alone. A digest is kept with the version, the length and the time at which it was kept, and counts while the
 //! file has both and has not changed since. The version alone is not enough: modification times repeat (mtime 1 of Nix,
 //! whole seconds of tar). Media type and fields are the file's, as its mode is: other bytes written into the same file
-//! keep them. The date of the value does not stay then, and is kept with the version. Attributes are a convenience:
-//! where the file system has none, values are stored and answered all the same.
+//! keep them. The date of the value does not stay then, and is kept with the version, as fields are that are true of
+//! its bytes alone. Attributes are a convenience: where the file system has none, values are stored and answered all
+//! the same.
 
 use std::borrow::Cow;
 use std::os::fd::AsFd;
 use std::time::{Duration, SystemTime};
 
+use memchr::memmem;
 use rustix::fs::XattrFlags;
 use rustix::io::{Errno, retry_on_intr};
 
@@ -40,6 +42,12 @@ const MAX_DIGEST: usize = 128;
 /// The most bytes of fields that are read back. With all else they fit in the one block that ext4 has for attributes.
 pub const MAX_FIELDS: usize = 2048;
 
+/// The line of the fields behind which they are of one version, which it names. It has the name of no field.
+const OF_VERSION: &str = "(version): ";
+
+/// The most digits of a version.
+const DIGITS: usize = 20;
+
 /// The longest tick of the kernel's clock. The kernel dates a change by its last tick, or more exactly.
 const TICK: Duration = Duration::from_millis(10);
 
@@ -65,6 +73,10 @@ pub fn write(attributes: &Attributes, file: impl AsFd, version: Version) -> Resu
         set_date(&file, date, &[version])?;
         fields = with_date(&fields, None).into_vec().into();
     }
+    if let Some((common, _, of_version)) = parted(&fields) {
+        let line = format!("{OF_VERSION}{}\n", version.nanos());
+        fields = [common, line.as_bytes(), of_version].concat().into();
+    }
     if !fields.is_empty() && !set(&file, FIELDS, &fields)? && attributes.end().is_some() {
         return Err(KEEPS_NO_END);
     }
@@ -79,11 +91,36 @@ pub fn media_type(file: impl AsFd) -> Result<Option<Box<str>>, Error> {
     Ok(text.and_then(|text| Some(std::str::from_utf8(text).ok()?.into())))
 }
 
-/// The fields kept with `file`, if there are any. A failure to read them is an error, as it is of the media type.
-pub fn fields(file: impl AsFd) -> Result<Option<Box<[u8]>>, Error> {
+/// The fields kept with `file`, which has this `version`, if there are any. A failure to read them is an error, as it
+/// is of the media type.
+pub fn fields(file: impl AsFd, version: Version) -> Result<Option<Box<[u8]>>, Error> {
     let mut fields = [0; MAX_FIELDS];
     let fields = get(file, FIELDS, &mut fields).map_err(Error::errno_while(READ))?;
-    Ok(fields.map(Into::into))
+    let stale = |of: &[u8]| *of != *version.nanos().to_string().as_bytes();
+    let current = |all| match parted(all) {
+        Some((common, of, _)) if stale(of) => common,
+        _ => all,
+    };
+    Ok(fields.map(current).map(Into::into))
+}
+
+/// Adds `lines` to the fields, as those of the version that the value gets, if there is room for them.
+pub fn add_of_version(attributes: &mut Attributes, lines: &[u8]) {
+    let fields = attributes.fields.as_deref().unwrap_or_default();
+    let text = [fields, OF_VERSION.as_bytes(), b"\n", lines].concat();
+    if !lines.is_empty() && text.len() + DIGITS <= MAX_FIELDS {
+        attributes.fields = Some(text.into());
+    }
+}
+
+/// The fields of any version, a version, and those that are of it, if there are some.
+fn parted(fields: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let at = memmem::find(fields, OF_VERSION.as_bytes())?;
+    let (common, rest) = fields.split_at(at);
+    let rest = &rest[OF_VERSION.len()..];
+    let end = rest.iter().position(|&b| b == b'\n')?;
+    let is_line = common.last().is_none_or(|&b| b == b'\n');
+    is_line.then_some((common, &rest[..end], &rest[end + 1..]))
 }
 
 /// The date kept with `file`, if it is that of this `version`.

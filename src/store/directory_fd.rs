@@ -69,6 +69,15 @@ pub enum Blocking {
     Allowed,
 }
 
+impl Blocking {
+    fn resolve(self) -> ResolveFlags {
+        match self {
+            Self::Never => CONFINED | ResolveFlags::CACHED,
+            Self::Allowed => CONFINED,
+        }
+    }
+}
+
 /// The directory of the values.
 #[derive(Debug)]
 pub struct ValuesDir {
@@ -152,11 +161,7 @@ impl ValuesDir {
         flags: OFlags,
         blocking: Blocking,
     ) -> Result<Option<(OwnedFd, Stat)>, Errno> {
-        let flags = flags | OFlags::CLOEXEC;
-        let resolve = match blocking {
-            Blocking::Never => CONFINED | ResolveFlags::CACHED,
-            Blocking::Allowed => CONFINED,
-        };
+        let (flags, resolve) = (flags | OFlags::CLOEXEC, blocking.resolve());
         let open = || rustix::fs::openat2(&self.root, path, flags, Mode::empty(), resolve);
         match retry_on_intr(open) {
             Ok(fd) => retry_on_intr(|| rustix::fs::fstat(&fd))
@@ -282,6 +287,17 @@ impl ValuesDir {
             return Ok(Folder::Root(&self.root));
         }
         open_folder(&self.root, path).map(Folder::Below)
+    }
+
+    /// True if there is a folder `path`. With [`Blocking::Never`], fails with `AGAIN` where the device would be needed.
+    pub fn has_folder(&self, path: &str, blocking: Blocking) -> Result<bool, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let resolve = blocking.resolve();
+        let open = || rustix::fs::openat2(&self.root, path, flags, Mode::empty(), resolve);
+        match retry_if_stale(open) {
+            Err(Errno::AGAIN) => Err(Errno::AGAIN),
+            opened => Ok(!opened.is_err_and(is_no_folder)),
+        }
     }
 
     /// Opens the folder `path`, and makes what is missing of it, to go with its last value; in which folder that was,

@@ -14,6 +14,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 
+use super::attributes::add_of_version;
 use super::bounds::Account;
 use super::changes::Changes;
 use super::directory::{Directory, Purpose};
@@ -294,6 +295,13 @@ impl<'a> Upload<'a> {
             Box::pin(object.upload.push(read(source).await?)).await?;
         }
         Ok(())
+    }
+
+    /// Keeps these lines of fields too, which are true of this value's bytes alone, if there is room.
+    pub fn keep_of_version(&mut self, lines: &[u8]) {
+        if let Self::File(_, upload, _) = self {
+            add_of_version(&mut upload.attributes, lines);
+        }
     }
 
     /// Adds these bytes of a file.

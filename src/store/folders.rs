@@ -113,11 +113,21 @@ impl Store {
         }
     }
 
-    /// When something in each of these folders was last made or removed; 1970 of one that is not there.
-    pub async fn folder_dates(&self, paths: Vec<String>) -> Result<Vec<SystemTime>, Error> {
+    /// When something in each of these folders, whose names end with `/`, was last made or removed; 1970 of one that is
+    /// not there, or not all `within` what is shown.
+    pub async fn folder_dates(
+        &self,
+        paths: Vec<String>,
+        within: &Prefixes,
+    ) -> Result<Vec<SystemTime>, Error> {
         match self {
-            Self::Directory(directory) => directory.folder_dates(paths).await,
-            Self::S3(_) => Ok(vec![UNIX_EPOCH; paths.len()]),
+            Self::Directory(directory) if !paths.is_empty() => {
+                let shown: Vec<_> = paths.iter().map(|path| within.has(path)).collect();
+                let dates = directory.folder_dates(paths).await?.into_iter().zip(shown);
+                let dates = dates.map(|(date, is_shown)| if is_shown { date } else { UNIX_EPOCH });
+                Ok(dates.collect())
+            }
+            _ => Ok(vec![UNIX_EPOCH; paths.len()]),
         }
     }
 

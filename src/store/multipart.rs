@@ -16,7 +16,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::bounds::{Account, Staging};
-use super::directory_fd::open_beneath;
+use super::directory_fd::{open_beneath, stat};
 use super::new_value::NewValue;
 use super::resumable::{Field, Record, unlink};
 use super::temp_file::names;
@@ -41,6 +41,8 @@ pub struct Multipart {
     pub key: Key<'static>,
     /// When it was begun.
     pub begun: SystemTime,
+    /// Held by the one that completes it.
+    pub turn: tokio::sync::Mutex<()>,
     /// Held by the one that gives files their names, or takes them away, for as long as that takes.
     naming: Mutex<()>,
     /// Never held over a call of the system: reactors look at it.
@@ -96,6 +98,7 @@ impl Multipart {
             id,
             key,
             begun,
+            turn: tokio::sync::Mutex::default(),
             naming: Mutex::default(),
             state: Mutex::new(state),
         })
@@ -119,6 +122,24 @@ impl Multipart {
 
     fn name(&self, number: u16) -> String {
         format!("{}.{number}", self.id)
+    }
+
+    /// Takes the part of this number that an earlier server left in `dir`; false where there is none.
+    fn restore(&self, dir: &OwnedFd, number: u16, quota: &Arc<StagingQuota>) -> bool {
+        let Ok(stat) = stat(dir, &self.name(number)) else {
+            return false;
+        };
+        let (meta, mut state) = (Meta::of(&stat), self.state.lock());
+        let uploader = state.place.as_ref().and_then(|place| place.uploader());
+        let mut reservation = QuotaReservation::new(quota, uploader.cloned());
+        reservation.take(meta.len);
+        let part = Part {
+            meta,
+            _reservation: Some(ReservationHandle::Own(reservation)),
+            staging: None,
+        };
+        state.parts.get_or_insert_default().insert(number, part);
+        true
     }
 
     /// Takes `value`, which is in a file of its own, as the part of this number; `None` where the upload has ended.
@@ -196,45 +217,28 @@ impl Multiparts {
         durability: Durability,
         expiry: Duration,
     ) -> Result<Self, Errno> {
-        let (mut entries, mut parts) = (HashMap::new(), Vec::new());
-        for name in names(dir)? {
-            let name = name.to_string_lossy().into_owned();
-            let parsed = name.split_once('.');
-            let parsed = parsed.and_then(|(id, rest)| Some((UploadId::parse(id)?, rest)));
-            match parsed {
-                Some((id, "json")) => {
-                    if let Some(found) = left(dir, id, quota, durability) {
-                        entries.insert(id, found);
-                        continue;
-                    }
-                }
-                Some((id, number)) if number.parse::<u16>().is_ok() => {
-                    parts.push((id, number.parse().unwrap_or_default(), name));
-                    continue;
-                }
-                _ => {}
+        let names = names(dir)?.into_iter();
+        let names: Vec<String> = names.map(|it| it.to_string_lossy().into_owned()).collect();
+        let mut entries = HashMap::new();
+        for name in &names {
+            if let Some((id, "json")) = parsed(name)
+                && let Some(found) = left(dir, id, quota, durability)
+            {
+                entries.insert(id, found);
             }
-            unlink(dir, &name);
         }
-        for (id, number, name) in parts {
-            let stat = rustix::fs::statat(dir, &*name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
-            let (Some(upload), Ok(stat)) = (entries.get(&id), stat) else {
+        for name in names {
+            let is_kept = match parsed(&name) {
+                Some((id, "json")) => entries.contains_key(&id),
+                Some((id, number)) => {
+                    let upload = entries.get(&id).zip(number.parse().ok());
+                    upload.is_some_and(|(upload, number)| upload.restore(dir, number, quota))
+                }
+                None => false,
+            };
+            if !is_kept {
                 unlink(dir, &name);
-                continue;
-            };
-            let (meta, mut state) = (Meta::of(&stat), upload.state.lock());
-            let uploader = state
-                .place
-                .as_ref()
-                .and_then(|place| place.uploader().cloned());
-            let mut reservation = QuotaReservation::new(quota, uploader);
-            reservation.take(meta.len);
-            let part = Part {
-                meta,
-                _reservation: Some(ReservationHandle::Own(reservation)),
-                staging: None,
-            };
-            state.parts.get_or_insert_default().insert(number, part);
+            }
         }
         Ok(Self {
             entries: Mutex::new(entries),
@@ -330,6 +334,12 @@ impl Multiparts {
     }
 }
 
+/// The upload that the file of this name is of, and what of it.
+fn parsed(name: &str) -> Option<(UploadId, &str)> {
+    let (id, rest) = name.split_once('.')?;
+    Some((UploadId::parse(id)?, rest))
+}
+
 /// The upload `id` that an earlier server left; `None` where its parts may not be what was sent.
 fn left(
     dir: &OwnedFd,
@@ -342,12 +352,9 @@ fn left(
     if !(was_synced && is_synced) && !record.is_of_this_start() {
         return None;
     }
-    let stat = rustix::fs::statat(
-        dir,
-        format!("{id}.json"),
-        rustix::fs::AtFlags::SYMLINK_NOFOLLOW,
-    );
-    let begun = Meta::of(&stat.ok()?).version.time();
+    let begun = Meta::of(&stat(dir, &format!("{id}.json")).ok()?)
+        .version
+        .time();
     if was_synced != is_synced {
         // Its parts may not be on the disk, or from now on they may not.
         if is_synced {

@@ -63,7 +63,7 @@ impl Object {
         disk: BlockingPool,
     ) -> Result<Self, Error> {
         let Opened { fd, stat, fs_type } = opened;
-        let mut fields = attributes::fields(&fd)?;
+        let mut fields = attributes::fields(&fd, Version::of(&stat))?;
         let date = has_dates.then(|| attributes::date_of(&fd, Version::of(&stat)));
         let date = date
             .transpose()

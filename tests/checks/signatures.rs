@@ -220,7 +220,7 @@ pub fn chunk_chain(data: &[u8]) {
 /// again.
 pub fn s3_xml(data: &[u8]) {
     let lengths = |texts: &[&str]| texts.iter().map(|text| text.len()).sum::<usize>();
-    if let Some(listed) = xml::parse::<multipart::Listed>(data) {
+    if let Some(listed) = xml::parse::<multipart::complete::Listed>(data) {
         let tags: Vec<_> = listed.parts.iter().map(|part| &*part.etag).collect();
         assert!(lengths(&tags) + tags.len() * "<Part/>".len() <= data.len());
     }
@@ -229,7 +229,7 @@ pub fn s3_xml(data: &[u8]) {
     };
     let keys: Vec<_> = listed.objects.iter().map(|object| &*object.key).collect();
     assert!(lengths(&keys) + keys.len() * "<Object/>".len() <= data.len());
-    let mut again = xml::Document::new("Delete", true);
+    let mut again = xml::Document::new("Delete");
     for key in &keys {
         again.within("Object", |text| text.add("Key", key));
     }

@@ -112,7 +112,8 @@ fn a_feature_is_a_folder_and_a_row_of_its_door() {
 /// The doors beside the plain one, each with the files outside of its folder that name it: its variant and its row, and
 /// the configuration of a place to listen.
 const DOORS: &str = "
-    dav ; config/network.rs http/head/client.rs http/mod.rs http/service/parse.rs";
+    dav ; config/network.rs http/head/client.rs http/mod.rs http/service/parse.rs
+    s3_door ; http/mod.rs http/service/parse.rs";
 
 #[test]
 fn a_door_goes_with_its_folder_and_its_rows() {

@@ -29,7 +29,7 @@ use crate::http::request::head::RequestHead;
 use crate::http::response::{Outcome, plain, unstored};
 use crate::http::values::moves::request::is_deep;
 use crate::http::values::representation::validators;
-use crate::store::{Free, ListedValue, Listing, Page, Store};
+use crate::store::{Free, ListedValue, Listing, Page};
 
 /// The most items of one look at the store.
 const PAGE: usize = 1_000;
@@ -235,7 +235,8 @@ async fn folder(
         text: &page.prefix,
         value: None,
     };
-    let date = dates(&service.store, &page, vec![page.prefix.clone()]).await?[0];
+    let of_itself = vec![page.prefix.clone()];
+    let date = service.store.folder_dates(of_itself, &page.within).await?[0];
     let own = writer.response(&own, date);
     let Some(first) = first else {
         return Ok(multistatus(&own));
@@ -249,7 +250,8 @@ async fn folder(
                 return Ok::<_, Refusal>(None);
             };
             let (next, mut rest) = (listing.next.clone(), None);
-            let dates = dates(&service.store, &page, listing.folders.clone()).await?;
+            let folders = listing.folders.clone();
+            let dates = service.store.folder_dates(folders, &page.within).await?;
             let write = move |listing: &Listing| writer.members(listing, &dates);
             text += &written(&service.store, listing, false, write).await?;
             if let Some(after) = next {
@@ -265,18 +267,6 @@ async fn folder(
     let pieces = pieces.map_err(move |why| service.broke_off(why, &exchange));
     let body = Body::of(Content::Made(Box::pin(pieces)));
     Ok(xml::reply(plain(StatusCode::MULTI_STATUS, body)))
-}
-
-/// The dates of `folders`, the names of which end with `/`; 1970 of one that the client does not see all of.
-async fn dates(
-    store: &Store,
-    page: &Page,
-    folders: Vec<String>,
-) -> Result<Vec<SystemTime>, Refusal> {
-    let sees: Vec<_> = folders.iter().map(|it| page.within.has(it)).collect();
-    let dates = store.folder_dates(folders).await?.into_iter().zip(sees);
-    let known = dates.map(|(date, sees)| if sees { date } else { UNIX_EPOCH });
-    Ok(known.collect())
 }
 
 /// Answers a PROPPATCH. Each property is refused by itself: Explorer sets times, and goes on where the answer is 207.

@@ -128,14 +128,20 @@ impl RequestContext {
         self.audit_change(folder, "/");
     }
 
-    /// A name that is the one of the request is written as its client wrote it.
     fn audit_change(&self, name: &Key<'_>, end: &str) {
-        if self.service.config.logs.audit {
-            let asked = percent_decode_str(&self.path).decode_utf8_lossy();
-            let is_asked = asked.trim_matches('/') == name.as_str();
-            let path = (!is_asked).then(|| path_of(name) + end);
-            self.guard.exchange.record.audit(AuditEvent::Changed(path));
+        if let Some(change) = self.change_of(name, end) {
+            self.guard.exchange.record.audit(change);
         }
+    }
+
+    /// What the audit log has of a change of this name, if there is one. A name that is the one of the request is
+    /// written as its client wrote it.
+    pub fn change_of(&self, name: &Key<'_>, end: &str) -> Option<AuditEvent> {
+        let asked = || percent_decode_str(&self.path).decode_utf8_lossy();
+        let is_asked = || asked().trim_matches('/') == name.as_str();
+        let path = || (!is_asked()).then(|| path_of(name) + end);
+        let audit = self.service.config.logs.audit;
+        audit.then(|| AuditEvent::Changed(path()))
     }
 
     /// Writes to the audit log that the value of `key` was stored, one of many that the request brings.
@@ -155,20 +161,29 @@ impl RequestContext {
         }
     }
 
-    /// The result of a PUT. Where it was narrowed to a key without a value, its client gave no precondition that could
-    /// fail: it is refused because it may not replace.
+    /// [`narrowed`] for the client of this request.
     pub fn narrowed<T>(
         &self,
         existing: Option<Existing>,
         stored: Result<T, Refusal>,
     ) -> Result<T, Refusal> {
-        stored.map_err(|why| match (why, self.principal(), existing) {
-            (why, Some(client), Some(existing)) if why.kind == PRECONDITION.kind => {
-                client.deny_replacing(existing)
-            }
-            (why, ..) => why,
-        })
+        narrowed(self.principal(), existing, stored)
     }
+}
+
+/// The result of a PUT. Where it was narrowed to a key without a value, its client gave no precondition that could
+/// fail: it is refused because it may not replace.
+pub fn narrowed<T>(
+    client: Option<&Principal>,
+    existing: Option<Existing>,
+    stored: Result<T, Refusal>,
+) -> Result<T, Refusal> {
+    stored.map_err(|why| match (why, client, existing) {
+        (why, Some(client), Some(existing)) if why.kind == PRECONDITION.kind => {
+            client.deny_replacing(existing)
+        }
+        (why, ..) => why,
+    })
 }
 
 /// Gives `response` the headers that every response has, and lets the request end with its body.

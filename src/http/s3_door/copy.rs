@@ -2,27 +2,21 @@
 
 use std::time::UNIX_EPOCH;
 
-use async_trait::async_trait;
 use hyper::header::{HeaderMap, HeaderValue};
 use percent_encoding::percent_decode_str;
 
-use crate::access::Right;
-use crate::http::auth::credentials::Principal;
 use crate::http::auth::need::Need;
-use crate::http::body::request::Received;
 use crate::http::changes::move_value;
 use crate::http::head::syntax::has_bad_escape;
 use crate::http::refusal::Refusal;
-use crate::http::request::RequestContext;
 use crate::http::request::head::RequestHead;
-use crate::http::response::Outcome;
-use crate::http::s3_door::buckets::document;
 use crate::http::s3_door::errors::{BAD_ARGUMENT, ITSELF};
-use crate::http::s3_door::stores::{described, unless_gone};
-use crate::http::s3_door::target::{Target, conditions, needs_bucket};
+use crate::http::s3_door::fields::{conditions, conditions_of_write, described, wants_version};
+use crate::http::s3_door::operation::{Takes, operation};
+use crate::http::s3_door::target::{Target, needs_bucket, unless_gone};
 use crate::http::s3_door::xml::Document;
 use crate::http::values::moves::MoveRequest;
-use crate::http::verb::{BodyUse, Parsed, Verb, parsed};
+use crate::http::verb::{Parsed, Verb as _};
 use crate::store::{Key, Preconditions};
 
 const SOURCE: &str = "x-amz-copy-source";
@@ -69,49 +63,27 @@ pub fn copy(
     if from == to && !replaces {
         return Err(ITSELF);
     }
-    let before = conditions(headers, "").filter(Preconditions::are_of_writes);
-    let mut copy = MoveRequest::of_ends(from, to, before, asked.config)?;
+    let before = conditions_of_write(headers);
+    let mut copy = MoveRequest::of_ends(from.clone(), to.clone(), before, asked.config)?;
     if replaces {
         described(&mut copy.to, asked)?;
     }
     copy.preconditions = of_source;
     copy.replaces = replaces;
-    parsed(Copy(copy))
-}
-
-struct Copy(MoveRequest);
-
-#[async_trait(?Send)]
-impl Verb for Copy {
-    fn body(&self) -> BodyUse {
-        BodyUse::Ignored
-    }
-
-    fn needs(&self) -> Vec<Need<'_>> {
-        let of_source = Need::all(Right::Read, self.0.from.as_str());
-        [of_source].into_iter().chain(self.0.to.needs()).collect()
-    }
-
-    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
-        self.0.permit(client)
-    }
-
-    async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
-        let copy = self.0;
-        let to = copy.to.key.clone();
-        let from = copy.from.clone();
+    let needs = copy.needs().into_iter().map(Need::into_owned);
+    let needs: Vec<_> = needs.collect();
+    operation(Takes::Nothing, needs, async move |request, _| {
         needs_bucket(request, &to).await?;
         needs_bucket(request, &from).await?;
-        let wants = copy.to.preconditions.as_ref();
-        let wants = wants.is_some_and(|it| it.matching.is_some());
+        request.permitted_now(|client| copy.permit(client))?;
+        let wants = wants_version(&copy.to);
         let copied = move_value(request, copy).await;
-        let copied = unless_gone(request, &to, wants, copied).await?;
-        let mut text = Document::new("CopyObjectResult", true);
-        text.date(
-            "LastModified",
-            copied.published.modified.unwrap_or(UNIX_EPOCH),
-        );
-        text.add("ETag", &copied.published.etag);
-        Ok(document(text.end()))
-    }
+        let copied = unless_gone(request.service.store.resumable()?, &to, wants, copied)
+            .await?
+            .published;
+        let mut text = Document::new("CopyObjectResult");
+        text.date("LastModified", copied.modified.unwrap_or(UNIX_EPOCH));
+        text.add("ETag", &copied.etag);
+        Ok(text.answer())
+    })
 }

@@ -26,107 +26,81 @@ pub fn not_implemented(what: impl Display) -> Refusal {
 }
 
 macro_rules! refusals {
-    ($($name:ident = $status:ident $kind:literal $text:literal;)*) => {
+    ($($name:ident = $status:ident $kind:literal $code:ident $text:literal;)*) => {
         $(pub const $name: Refusal = Refusal::new(&Kind::new(S::$status, $kind), $text);)*
+        /// The codes of the kinds of this door.
+        const OWN: &[(&str, &str)] = &[$(($kind, stringify!($code))),*];
     };
 }
 
 refusals! {
-    METHOD_NOT_ALLOWED = METHOD_NOT_ALLOWED "method" "this method is not allowed against this resource";
-    NO_BUCKET = NOT_FOUND "no-such-bucket" "there is no bucket of this name";
-    BAD_BUCKET = BAD_REQUEST "bad-bucket" "no folder can have the name of this bucket";
-    BUCKET_EXISTS = CONFLICT "bucket-exists" "there is a bucket of this name";
-    BUCKET_NOT_EMPTY = CONFLICT "bucket-not-empty" "the bucket has objects, or folders";
-    NO_SUCH_VERSION = NOT_FOUND "no-such-version" "an object has one version here, whose id is null";
-    NO_SUCH_UPLOAD = NOT_FOUND "no-such-upload" "there is no such upload: it was completed, aborted, or has expired";
-    INVALID_PART = BAD_REQUEST "invalid-part" "a part is missing, or has another ETag";
-    INVALID_ORDER = BAD_REQUEST "invalid-part-order" "the parts are not listed in the order of their numbers";
-    BAD_ARGUMENT = BAD_REQUEST "bad-argument" "a parameter or a field has no value that it can have";
-    ITSELF = BAD_REQUEST "copy-to-itself" "an object is copied to itself only with x-amz-metadata-directive: REPLACE";
-    BAD_RANGE = RANGE_NOT_SATISFIABLE "range-not-satisfiable" "the range does not lie within the object";
-    FOLDER_HAS_BODY = BAD_REQUEST "folder-has-body" "a key that ends with '/' is a folder here, which has no bytes: send an empty body";
-    NO_CORS = NOT_FOUND "no-cors" "the bucket has no CORS configuration: --allow-origin lets pages of others in";
-    NO_ENCRYPTION = NOT_FOUND "no-encryption" "the bucket has no encryption configuration";
-    NO_LIFECYCLE = NOT_FOUND "no-lifecycle" "the bucket has no lifecycle configuration";
-    NO_LOCKS = NOT_FOUND "no-object-lock" "the bucket has no object lock configuration";
-    NO_OWNERSHIP = NOT_FOUND "no-ownership" "the bucket has no ownership controls";
-    NO_POLICY = NOT_FOUND "no-policy" "the bucket has no policy: the rules of --access hold";
-    NO_ACCESS_BLOCK = NOT_FOUND "no-access-block" "the bucket has no public access block";
-    NO_REPLICATION = NOT_FOUND "no-replication" "the bucket has no replication configuration";
-    NO_TAGS = NOT_FOUND "no-tags" "the bucket has no tags";
-    NO_WEBSITE = NOT_FOUND "no-website" "the bucket has no website configuration: --site makes one";
+    METHOD_NOT_ALLOWED = METHOD_NOT_ALLOWED "method" MethodNotAllowed "this method is not allowed against this resource";
+    NO_BUCKET = NOT_FOUND "no-such-bucket" NoSuchBucket "there is no bucket of this name";
+    BAD_BUCKET = BAD_REQUEST "bad-bucket" InvalidBucketName "no folder can have the name of this bucket";
+    BUCKET_EXISTS = CONFLICT "bucket-exists" BucketAlreadyOwnedByYou "there is a bucket of this name";
+    BUCKET_NOT_EMPTY = CONFLICT "bucket-not-empty" BucketNotEmpty "the bucket has objects, or folders";
+    NO_SUCH_VERSION = NOT_FOUND "no-such-version" NoSuchVersion "an object has one version here, whose id is null";
+    NO_SUCH_UPLOAD = NOT_FOUND "no-such-upload" NoSuchUpload "there is no such upload: it was completed, aborted, or has expired";
+    NO_SUCH_PART = RANGE_NOT_SATISFIABLE "no-such-part" InvalidPartNumber "an object has one part here";
+    INVALID_PART = BAD_REQUEST "invalid-part" InvalidPart "a part is missing, or has another ETag";
+    INVALID_ORDER = BAD_REQUEST "invalid-part-order" InvalidPartOrder "the parts are not listed in the order of their numbers";
+    BAD_ARGUMENT = BAD_REQUEST "bad-argument" InvalidArgument "a parameter or a field has no value that it can have";
+    ITSELF = BAD_REQUEST "copy-to-itself" InvalidRequest "an object is copied to itself only with x-amz-metadata-directive: REPLACE";
+    ONLY_SIGNED = BAD_REQUEST "only-signed" InvalidRequest "response- parameters are for signed requests";
+    BAD_RANGE = RANGE_NOT_SATISFIABLE "range-not-satisfiable" InvalidRange "the range does not lie within the object";
+    FOLDER_HAS_BODY = BAD_REQUEST "folder-has-body" InvalidRequest "a key that ends with '/' is a folder here, which has no bytes: send an empty body";
+    NO_CORS = NOT_FOUND "no-cors" NoSuchCORSConfiguration "the bucket has no CORS configuration: --allow-origin lets pages of others in";
+    NO_ENCRYPTION = NOT_FOUND "no-encryption" ServerSideEncryptionConfigurationNotFoundError "the bucket has no encryption configuration";
+    NO_LIFECYCLE = NOT_FOUND "no-lifecycle" NoSuchLifecycleConfiguration "the bucket has no lifecycle configuration";
+    NO_LOCKS = NOT_FOUND "no-object-lock" ObjectLockConfigurationNotFoundError "the bucket has no object lock configuration";
+    NO_OWNERSHIP = NOT_FOUND "no-ownership" OwnershipControlsNotFoundError "the bucket has no ownership controls";
+    NO_POLICY = NOT_FOUND "no-policy" NoSuchBucketPolicy "the bucket has no policy: the rules of --access hold";
+    NO_ACCESS_BLOCK = NOT_FOUND "no-access-block" NoSuchPublicAccessBlockConfiguration "the bucket has no public access block";
+    NO_REPLICATION = NOT_FOUND "no-replication" ReplicationConfigurationNotFoundError "the bucket has no replication configuration";
+    NO_TAGS = NOT_FOUND "no-tags" NoSuchTagSet "the bucket has no tags";
+    NO_WEBSITE = NOT_FOUND "no-website" NoSuchWebsiteConfiguration "the bucket has no website configuration: --site makes one";
 }
 
-/// The code of each kind, by its name; with the status of S3, where that differs from the kind's.
-const CODES: &[(&str, &str, Option<StatusCode>)] = &[
-    ("auth-missing", "AccessDenied", Some(S::FORBIDDEN)),
-    ("bad-argument", "InvalidArgument", None),
-    ("bad-authorization", "AuthorizationHeaderMalformed", None),
-    ("bad-bucket", "InvalidBucketName", None),
-    ("bad-chunk", "IncompleteBody", None),
-    ("bad-digest", "InvalidDigest", None),
-    ("bad-key", "InvalidArgument", None),
-    ("bad-signed-url", "AuthorizationQueryParametersError", None),
-    ("bad-xml", "MalformedXML", None),
-    ("body-cut-off", "IncompleteBody", None),
-    ("bucket-exists", "BucketAlreadyOwnedByYou", None),
-    ("bucket-not-empty", "BucketNotEmpty", None),
-    ("clock-skew", "RequestTimeTooSkewed", None),
-    ("digest-mismatch", "BadDigest", None),
-    ("exists", "AccessDenied", Some(S::FORBIDDEN)),
-    ("key-too-deep", "KeyTooLongError", None),
-    ("key-too-long", "KeyTooLongError", Some(S::BAD_REQUEST)),
-    ("invalid-part", "InvalidPart", None),
-    ("invalid-part-order", "InvalidPartOrder", None),
-    ("length-required", "MissingContentLength", None),
-    ("method", "MethodNotAllowed", None),
-    ("name-taken", "KeyConflict", Some(S::CONFLICT)),
-    (
-        "no-access-block",
-        "NoSuchPublicAccessBlockConfiguration",
-        None,
-    ),
-    ("no-cors", "NoSuchCORSConfiguration", None),
-    (
-        "no-encryption",
-        "ServerSideEncryptionConfigurationNotFoundError",
-        None,
-    ),
-    ("no-lifecycle", "NoSuchLifecycleConfiguration", None),
-    (
-        "no-object-lock",
-        "ObjectLockConfigurationNotFoundError",
-        None,
-    ),
-    ("no-ownership", "OwnershipControlsNotFoundError", None),
-    ("no-policy", "NoSuchBucketPolicy", None),
-    (
-        "no-replication",
-        "ReplicationConfigurationNotFoundError",
-        None,
-    ),
-    ("no-such-access-key", "InvalidAccessKeyId", None),
-    ("no-such-bucket", "NoSuchBucket", None),
-    ("no-such-upload", "NoSuchUpload", None),
-    ("no-such-version", "NoSuchVersion", None),
-    ("no-such-part", "InvalidPartNumber", None),
-    ("no-tags", "NoSuchTagSet", None),
-    ("no-website", "NoSuchWebsiteConfiguration", None),
-    ("occupied", "KeyConflict", None),
-    ("range-not-satisfiable", "InvalidRange", None),
-    ("request-timeout", "RequestTimeout", None),
-    ("sha256-mismatch", "XAmzContentSHA256Mismatch", None),
-    ("signature", "SignatureDoesNotMatch", None),
-    ("signature-v2", "InvalidRequest", None),
-    ("too-large", "EntityTooLarge", None),
-    ("too-many-fields", "MetadataTooLarge", None),
+/// The codes of the kinds of others. A condition that fails has its own, whatever the kind.
+const CODES: &[(&str, &str)] = &[
+    ("auth-missing", "AccessDenied"),
+    ("bad-authorization", "AuthorizationHeaderMalformed"),
+    ("bad-chunk", "IncompleteBody"),
+    ("bad-digest", "InvalidDigest"),
+    ("bad-key", "InvalidArgument"),
+    ("bad-signed-url", "AuthorizationQueryParametersError"),
+    ("bad-xml", "MalformedXML"),
+    ("body-cut-off", "IncompleteBody"),
+    ("clock-skew", "RequestTimeTooSkewed"),
+    ("digest-mismatch", "BadDigest"),
+    ("exists", "AccessDenied"),
+    ("key-too-deep", "KeyTooLongError"),
+    ("key-too-long", "KeyTooLongError"),
+    ("length-required", "MissingContentLength"),
+    ("name-taken", "KeyConflict"),
+    ("no-such-access-key", "InvalidAccessKeyId"),
+    ("occupied", "KeyConflict"),
+    ("request-timeout", "RequestTimeout"),
+    ("sha256-mismatch", "XAmzContentSHA256Mismatch"),
+    ("signature", "SignatureDoesNotMatch"),
+    ("too-many-fields", "MetadataTooLarge"),
+];
+
+/// The kinds that have another status in S3.
+const STATUSES: &[(&str, StatusCode)] = &[
+    ("auth-missing", S::FORBIDDEN),
+    ("exists", S::FORBIDDEN),
+    ("key-too-long", S::BAD_REQUEST),
+    ("name-taken", S::CONFLICT),
 ];
 
 /// The code and the status of a kind. Without a row its status tells.
 fn code(kind: &Kind) -> (&'static str, StatusCode) {
-    let row = CODES.iter().find(|(name, ..)| *name == kind.name);
-    if let Some((_, code, status)) = row.filter(|_| kind.status != S::PRECONDITION_FAILED) {
-        return (code, status.unwrap_or(kind.status));
+    let mut rows = OWN.iter().chain(CODES);
+    let row = rows.find(|(name, _)| *name == kind.name);
+    if let Some((_, code)) = row.filter(|_| kind.status != S::PRECONDITION_FAILED) {
+        let status = STATUSES.iter().find(|(name, _)| *name == kind.name);
+        return (code, status.map_or(kind.status, |(_, status)| *status));
     }
     match kind.status {
         S::UNAUTHORIZED | S::FORBIDDEN => ("AccessDenied", S::FORBIDDEN),
@@ -147,16 +121,22 @@ pub fn said(refusal: &Refusal) -> (&'static str, String) {
     (code(refusal.kind).0, refusal.to_string())
 }
 
+/// The document of a refusal of the request of this id.
+pub fn document(refusal: &Refusal, id: &str) -> Document {
+    let mut text = Document::of_error();
+    text.add("Code", code(refusal.kind).0);
+    text.add("Message", &refusal.to_string());
+    text.add("RequestId", id);
+    text
+}
+
 /// The response to a refused request.
 pub fn render(refusal: &Refusal) -> Response<Body> {
-    let (code, status) = code(refusal.kind);
+    let (_, status) = code(refusal.kind);
     let id = refusal
         .besides()
         .and_then(|more| more.request_id.as_deref());
-    let mut text = Document::new("Error", false);
-    text.add("Code", code);
-    text.add("Message", &refusal.to_string());
-    text.add("RequestId", id.unwrap_or_default());
+    let text = document(refusal, id.unwrap_or_default());
     let mut response = unstored(status, MEDIA_TYPE, text.end());
     if let Some(id) = id.and_then(|id| HeaderValue::try_from(id).ok()) {
         response.headers_mut().insert(REQUEST_ID, id);

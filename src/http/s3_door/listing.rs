@@ -1,25 +1,25 @@
 //! `ListObjects`, of both versions: the objects of a bucket in the order of their keys' bytes, from the index.
 
-use async_trait::async_trait;
+use std::collections::HashMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 
 use crate::access::Right;
-use crate::http::auth::credentials::Principal;
 use crate::http::auth::need::Need;
-use crate::http::body::request::Received;
+use crate::http::body::response::Body;
 use crate::http::head::syntax::encoded;
 use crate::http::listing::perform::written;
 use crate::http::listing::{Item, items};
 use crate::http::refusal::Refusal;
 use crate::http::request::RequestContext;
 use crate::http::request::head::RequestHead;
-use crate::http::response::Outcome;
-use crate::http::s3_door::buckets::document;
-use crate::http::s3_door::errors::{BAD_ARGUMENT, NO_BUCKET};
+use crate::http::s3_door::errors::BAD_ARGUMENT;
+use crate::http::s3_door::operation::{Takes, operation};
 use crate::http::s3_door::target::{Target, name_of, needs_bucket};
-use crate::http::s3_door::xml::Document;
-use crate::http::verb::{Parsed, Verb, parsed};
-use crate::store::{Key, Listing, Page, Prefixes};
+use crate::http::s3_door::xml::{Document, answered};
+use crate::http::verb::Parsed;
+use crate::store::{Error, Key, Listing, Page, Prefixes, Store};
 
 /// The most keys of an answer.
 pub const MOST: usize = 1_000;
@@ -87,6 +87,22 @@ impl Asked {
         }
     }
 
+    /// The dates of the folders that are objects of `listing`.
+    async fn dates(
+        &self,
+        store: &Store,
+        listing: &Listing,
+        within: &Prefixes,
+    ) -> Result<HashMap<String, SystemTime>, Error> {
+        // By this delimiter folders are common prefixes, which have no dates.
+        let folders = match &*self.delimiter {
+            "/" => Vec::new(),
+            _ => listing.folders.clone(),
+        };
+        let dates = store.folder_dates(folders.clone(), within).await?;
+        Ok(folders.into_iter().zip(dates).collect())
+    }
+
     /// The text of a key in the answer.
     fn shown(&self, key: &str) -> String {
         shown(key, self.encodes)
@@ -117,65 +133,44 @@ pub fn shown(key: &str, encodes: bool) -> String {
 }
 
 /// The objects of a bucket.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "what a row of the table takes"
-)]
 pub fn list(asked: &RequestHead<'_>, target: Target) -> Parsed {
-    let bucket = target.bucket().ok_or(NO_BUCKET)?;
-    parsed(List {
-        asked: Asked::of(asked, bucket)?,
-        within: Prefixes::all(),
-    })
-}
-
-struct List {
-    asked: Asked,
-    within: Prefixes,
-}
-
-#[async_trait(?Send)]
-impl Verb for List {
-    fn needs(&self) -> Vec<Need<'_>> {
-        let Asked { bucket, prefix, .. } = &self.asked;
-        vec![Need::Any(Right::List, format!("{bucket}/{prefix}").into())]
-    }
-
-    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
-        client.meet_all(self.needs())?;
-        let mut page = self.asked.page("", Prefixes::all());
-        client.may_list(&mut page);
-        self.within = page.within;
-        Ok(())
-    }
-
-    async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
-        let (asked, service) = (self.asked, &*request.service);
+    let asked = Asked::of(asked, target.bucket()?)?;
+    let needs = [Need::Any(
+        Right::List,
+        format!("{}/{}", asked.bucket, asked.prefix).into(),
+    )];
+    operation(Takes::Nothing, needs, async move |request, _| {
+        let mut page = asked.page(&asked.after, Prefixes::all());
+        request.permitted_now(|client| {
+            client.may_list(&mut page);
+            Ok(())
+        })?;
+        let service = &*request.service;
         if !matches!(&*asked.delimiter, "" | "/") {
-            let found = grouped(request, &asked, self.within).await?;
+            let found = grouped(request, &asked, page.within).await?;
             if found.count == 0 {
                 needs_bucket(request, &asked.bucket).await?;
             }
-            return Ok(document(asked.answer(found)));
+            return Ok(answered(Body::bytes(asked.answer(found))));
         }
-        let page = asked.page(&asked.after, self.within);
+        let within = page.within.clone();
         let listing = service.store.list(service.reactor, page).await?;
+        let dates = asked.dates(&service.store, &listing, &within).await?;
         if listing.keys.is_empty() && listing.folders.is_empty() {
             needs_bucket(request, &asked.bucket).await?;
         }
         let render = move |listing: &Listing| {
             let mut found = Found::default();
             for item in items(listing) {
-                found.add(&asked, &item);
+                found.add(&asked, &item, &dates);
             }
             let next = listing.next.as_deref();
             found.next = next.map(|next| name_of(next, &asked.bucket).to_owned());
             asked.answer(found)
         };
-        Ok(document(
-            written(&service.store, listing, false, render).await?,
-        ))
-    }
+        let text = written(&service.store, listing, false, render).await?;
+        Ok(answered(Body::bytes(text)))
+    })
 }
 
 /// What an answer lists.
@@ -190,7 +185,7 @@ struct Found {
 
 impl Found {
     /// Adds an object, a folder that stays, or a common prefix.
-    fn add(&mut self, asked: &Asked, item: &Item<'_>) {
+    fn add(&mut self, asked: &Asked, item: &Item<'_>, dates: &HashMap<String, SystemTime>) {
         let name = name_of(item.text, &asked.bucket);
         if item.value.is_none() && asked.delimiter == "/" && name != asked.prefix {
             return self.add_prefix(asked, name);
@@ -205,7 +200,11 @@ impl Found {
                     &*value.validators.etag,
                     value.validators.modified,
                 ),
-                None => (0, FOLDER_TAG, std::time::UNIX_EPOCH),
+                None => (
+                    0,
+                    FOLDER_TAG,
+                    dates.get(item.text).copied().unwrap_or(UNIX_EPOCH),
+                ),
             };
             text.date("LastModified", modified);
             text.add("ETag", etag);
@@ -245,6 +244,7 @@ async fn grouped(
             ..asked.page(&after, within.clone())
         };
         let listing = service.store.list(service.reactor, page).await?;
+        let dates = asked.dates(&service.store, &listing, &within).await?;
         let mut skips = None;
         for item in items(&listing) {
             let name = name_of(item.text, &asked.bucket);
@@ -269,7 +269,7 @@ async fn grouped(
                 after = format!("{common}{LAST}");
                 skips = Some(after.clone());
             } else {
-                found.add(asked, &item);
+                found.add(asked, &item, &dates);
                 name.clone_into(&mut after);
             }
         }
@@ -287,7 +287,7 @@ async fn grouped(
 impl Asked {
     /// The document.
     fn answer(&self, found: Found) -> String {
-        let mut text = Document::new("ListBucketResult", true);
+        let mut text = Document::new("ListBucketResult");
         text.add("Name", self.bucket.as_str());
         text.add("Prefix", &self.shown(&self.prefix));
         if !self.delimiter.is_empty() {

@@ -1,8 +1,6 @@
-//! `GetObject` and `HeadObject`. A key that ends with `/` is a folder that stays, and has no bytes.
+//! `GetObject`, `HeadObject` and `GetObjectAttributes`. A key that ends with `/` is a folder that stays, and has no
+//! bytes.
 
-use std::time::UNIX_EPOCH;
-
-use async_trait::async_trait;
 use httpdate::fmt_http_date;
 use hyper::StatusCode;
 use hyper::header::{
@@ -13,24 +11,25 @@ use hyper::header::{
 use crate::access::Right;
 use crate::http::auth::credentials::Principal;
 use crate::http::auth::need::Need;
-use crate::http::body::request::Received;
 use crate::http::fields::media::UNKNOWN;
 use crate::http::head::syntax::put as put_field;
-use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{NO_SUCH_KEY, PRECONDITION};
-use crate::http::refusal::kind::Kind;
-use crate::http::request::RequestContext;
 use crate::http::request::head::RequestHead;
-use crate::http::response::{Outcome, Reply, empty, with};
-use crate::http::s3_door::buckets::document;
-use crate::http::s3_door::errors::{BAD_ARGUMENT, NO_SUCH_VERSION};
+use crate::http::response::{Reply, empty, with};
+use crate::http::s3_door::errors::{BAD_ARGUMENT, NO_SUCH_PART, ONLY_SIGNED};
+use crate::http::s3_door::fields::{
+    add_checksums, check_version, conditions, fields_of, own_fields,
+};
 use crate::http::s3_door::listing::FOLDER_TAG;
-use crate::http::s3_door::target::{Target, conditions, is_own_field, not_found};
-use crate::http::s3_door::xml::Document;
+use crate::http::s3_door::operation::{Takes, operation};
+use crate::http::s3_door::target::{Target, not_found};
+use crate::http::s3_door::xml::{self, Document};
+use crate::http::values::conditional::Selection;
+use crate::http::values::digest_fields::checksums;
 use crate::http::values::get::{self, GetOptions, GetOutcome};
 use crate::http::values::representation::validators;
-use crate::http::verb::{BodyUse, Parsed, Verb, parsed};
-use crate::store::{Found, Key, Page, Preconditions, Prefixes, Purpose, kept_lines};
+use crate::http::verb::Parsed;
+use crate::store::{Key, Page, Prefixes, Purpose};
 
 /// The parameters of a GET that replace fields of its answer.
 const OVERRIDES: [(&str, HeaderName); 6] = [
@@ -44,25 +43,21 @@ const OVERRIDES: [(&str, HeaderName); 6] = [
 
 /// GET and HEAD.
 pub fn get(asked: &RequestHead<'_>, target: Target) -> Parsed {
-    if asked.query.get("versionId").is_some_and(|it| it != "null") {
-        return Err(NO_SUCH_VERSION);
-    }
+    check_version(asked)?;
     // An object is its first part.
     if asked.query.get("partNumber").is_some_and(|it| it != "1") {
         return Err(NO_SUCH_PART);
     }
     let key = match target {
-        Target::Folder(folder) => return parsed(GetFolder(folder)),
+        Target::Folder(folder) => return get_folder(folder),
         Target::Object(key) => key,
         _ => return Err(NO_SUCH_KEY),
     };
     let mut overrides = HeaderMap::new();
     for (name, field) in OVERRIDES {
         if let Some(value) = asked.query.get(name) {
-            overrides.insert(
-                field,
-                HeaderValue::try_from(value).map_err(|_| BAD_ARGUMENT)?,
-            );
+            let value = HeaderValue::try_from(value).map_err(|_| BAD_ARGUMENT)?;
+            overrides.insert(field, value);
         }
     }
     let options = GetOptions {
@@ -70,70 +65,64 @@ pub fn get(asked: &RequestHead<'_>, target: Target) -> Parsed {
         takes_gzip: false,
         ..GetOptions::of(asked.head, asked.config)
     };
-    parsed(Get {
-        key,
-        options,
-        overrides,
+    let mode = asked.head.headers.get("x-amz-checksum-mode");
+    let with_checksums = mode.is_some_and(|mode| mode.as_bytes().eq_ignore_ascii_case(b"enabled"));
+    let needs = [Need::all(Right::Read, key.as_str()).into_owned()];
+    operation(Takes::Nothing, needs, async move |request, _| {
+        let is_signed = |client: &Principal| !client.subject.is_anonymous;
+        if !overrides.is_empty() && !request.principal().is_some_and(is_signed) {
+            return Err(ONLY_SIGNED);
+        }
+        let found = get::get(request, &key, Some(&options), None).await?;
+        let Some(GetOutcome::Value(value)) = found else {
+            return Err(not_found(request, &key).await);
+        };
+        let kept = fields_of(&value.value.found);
+        let is_all = value.selection == Selection::Whole;
+        let reply = Reply::from(GetOutcome::Value(value));
+        let is_modified = !reply.response.status().is_redirection();
+        Ok(reply.with(|headers| {
+            if is_modified {
+                headers.extend(own_fields(&kept));
+            }
+            if with_checksums && is_all {
+                add_checksums(headers, &[Some(&kept)]);
+            }
+            headers.extend(overrides);
+        }))
     })
 }
 
 /// The attributes of an object that are asked for.
 pub fn attributes(asked: &RequestHead<'_>, target: Target) -> Parsed {
-    let Target::Object(key) = target else {
-        return Err(NO_SUCH_KEY);
-    };
+    let key = target.object()?;
     let wanted = asked.head.headers.get_all("x-amz-object-attributes").iter();
-    let wanted = wanted
-        .filter_map(|line| line.to_str().ok())
-        .flat_map(|line| line.split(','));
-    let wanted: Vec<_> = wanted.map(|name| name.trim().to_owned()).collect();
+    let wanted = wanted.filter_map(|line| line.to_str().ok());
+    let wanted = wanted.flat_map(|line| line.split(',').map(str::trim));
+    let wanted: Vec<_> = wanted.map(str::to_owned).collect();
     if wanted.is_empty() {
         return Err(BAD_ARGUMENT);
     }
-    parsed(Attributes {
-        key,
-        wanted,
-        preconditions: conditions(&asked.head.headers, ""),
-    })
-}
-
-struct Attributes {
-    key: Key<'static>,
-    wanted: Vec<String>,
-    preconditions: Option<Preconditions>,
-}
-
-#[async_trait(?Send)]
-impl Verb for Attributes {
-    fn body(&self) -> BodyUse {
-        BodyUse::Ignored
-    }
-
-    fn needs(&self) -> Vec<Need<'_>> {
-        vec![Need::all(Right::Read, self.key.as_str())]
-    }
-
-    async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
-        let service = &*request.service;
-        let found = service
-            .store
-            .get(service.reactor, &self.key, false, Purpose::Use)
-            .await?;
+    let preconditions = conditions(&asked.head.headers, "");
+    let needs = [Need::all(Right::Read, key.as_str()).into_owned()];
+    operation(Takes::Nothing, needs, async move |request, _| {
+        let (store, reactor) = (&request.service.store, request.service.reactor);
+        let found = store.get(reactor, &key, false, Purpose::Use).await?;
         let Some(found) = found else {
-            return Err(not_found(request, &self.key).await);
+            return Err(not_found(request, &key).await);
         };
-        if self
-            .preconditions
-            .as_ref()
-            .is_some_and(|it| !found.allows(it))
-        {
+        if preconditions.is_some_and(|it| !found.allows(&it)) {
             return Err(PRECONDITION);
         }
-        let wants = |name: &str| self.wanted.iter().any(|it| it == name);
-        let mut text = Document::new("GetObjectAttributesResponse", true);
+        let wants = |name: &str| wanted.iter().any(|it| it == name);
+        let mut text = Document::new("GetObjectAttributesResponse");
         let validators = validators(&found);
         if wants("ETag") {
             text.add("ETag", validators.etag.trim_matches('"'));
+        }
+        let kept = fields_of(&found);
+        if wants("Checksum") && checksums(&kept).next().is_some() {
+            text.within("Checksum", |text| xml::add_checksums(text, &kept));
         }
         if wants("StorageClass") {
             text.show("StorageClass", "STANDARD");
@@ -141,104 +130,43 @@ impl Verb for Attributes {
         if wants("ObjectSize") {
             text.show("ObjectSize", found.len());
         }
-        Ok(document(text.end()).with(|headers| {
+        Ok(text.answer().with(|headers| {
             put_field(headers, LAST_MODIFIED, fmt_http_date(validators.modified));
         }))
-    }
-}
-
-const NO_SUCH_PART: Refusal = Refusal::new(
-    &Kind::new(StatusCode::RANGE_NOT_SATISFIABLE, "no-such-part"),
-    "an object has one part here",
-);
-const ONLY_SIGNED: Refusal = Refusal::new(
-    &Kind::new(StatusCode::BAD_REQUEST, "only-signed"),
-    "response- parameters are for signed requests",
-);
-
-struct Get {
-    key: Key<'static>,
-    options: GetOptions,
-    overrides: HeaderMap,
-}
-
-#[async_trait(?Send)]
-impl Verb for Get {
-    fn body(&self) -> BodyUse {
-        BodyUse::Ignored
-    }
-
-    fn needs(&self) -> Vec<Need<'_>> {
-        vec![Need::all(Right::Read, self.key.as_str())]
-    }
-
-    async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
-        let is_signed = |client: &Principal| !client.subject.is_anonymous;
-        if !self.overrides.is_empty() && !request.principal().is_some_and(is_signed) {
-            return Err(ONLY_SIGNED);
-        }
-        let found = get::get(request, &self.key, Some(&self.options), None).await?;
-        let Some(GetOutcome::Value(value)) = found else {
-            return Err(not_found(request, &self.key).await);
-        };
-        let own = fields_of(&value.value.found);
-        let reply = Reply::from(GetOutcome::Value(value));
-        let is_modified = !reply.response.status().is_redirection();
-        Ok(reply.with(|headers| {
-            if is_modified {
-                headers.extend(own);
-            }
-            headers.extend(self.overrides);
-        }))
-    }
-}
-
-/// The fields of an object that this door alone knows.
-pub fn fields_of(found: &Found) -> HeaderMap {
-    let Found::File(object) = found else {
-        return HeaderMap::new();
-    };
-    let lines = kept_lines(object.fields.as_deref().unwrap_or_default());
-    let fields = lines.filter_map(|(name, value)| {
-        let name = HeaderName::from_bytes(name).ok()?;
-        let value = HeaderValue::from_bytes(value).ok()?;
-        is_own_field(name.as_str()).then_some((name, value))
-    });
-    fields.collect()
+    })
 }
 
 /// A folder that stays, as an object without bytes.
-struct GetFolder(Key<'static>);
-
-#[async_trait(?Send)]
-impl Verb for GetFolder {
-    fn body(&self) -> BodyUse {
-        BodyUse::Ignored
-    }
-
-    fn needs(&self) -> Vec<Need<'_>> {
-        vec![Need::Any(Right::Read, format!("{}/", self.0).into())]
-    }
-
-    async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
+fn get_folder(folder: Key<'static>) -> Parsed {
+    let name = format!("{folder}/");
+    let needs = [Need::Any(Right::Read, name.clone().into())];
+    operation(Takes::Nothing, needs, async move |request, _| {
         let service = &*request.service;
-        let name = format!("{}/", self.0);
-        let first = Page {
+        let mut first = Page {
             prefix: name.clone(),
             limit: 1,
             folders: true,
             within: Prefixes::all(),
             ..Page::default()
         };
-        let listing = service.store.list(service.reactor, first).await?;
+        let listing = service.store.list(service.reactor, first.clone()).await?;
         if listing.folders.first() != Some(&name) {
-            return Err(not_found(request, &self.0).await);
+            return Err(not_found(request, &folder).await);
         }
+        request.permitted_now(|client| {
+            client.may_list(&mut first);
+            Ok(())
+        })?;
+        let dates = service
+            .store
+            .folder_dates(vec![name], &first.within)
+            .await?;
         let response = with(empty(StatusCode::OK), |headers| {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(UNKNOWN));
             headers.insert(ETAG, HeaderValue::from_static(FOLDER_TAG));
-            put_field(headers, LAST_MODIFIED, fmt_http_date(UNIX_EPOCH));
+            let dates = dates.into_iter().map(fmt_http_date);
+            dates.for_each(|date| put_field(headers, LAST_MODIFIED, date));
         });
         Ok(response.into())
-    }
+    })
 }

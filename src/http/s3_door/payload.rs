@@ -18,7 +18,7 @@ use crate::http::refusal::kind::{Flag, Kind};
 use crate::http::request::RequestContext;
 use crate::http::request::head::{LENGTH_REQUIRED, RequestHead};
 use crate::http::s3_door::signature::Claim;
-use crate::http::values::digest_fields::{AMZ_CONTENT_SHA256, wanted_of};
+use crate::http::values::digest_fields::{AMZ_CONTENT_SHA256, checksums, wanted_of};
 use crate::http::values::put::{PutRequest, verify};
 use crate::sigv4::chunks::{Chain, ChunkReader, Fault, Framing};
 use crate::sigv4::{Scope, UNSIGNED};
@@ -39,6 +39,8 @@ const WRONG_CHUNK: Refusal = Refusal::new(
 pub struct Payload {
     /// Its length in bytes, where that is known: that of the value, also where it comes in chunks.
     pub len: Option<u64>,
+    /// The checksums of S3 in the head.
+    pub checksums: HeaderMap,
     expected: Digests,
     chunks: Option<Chunks>,
 }
@@ -57,20 +59,27 @@ impl Payload {
     pub fn of(asked: &RequestHead<'_>) -> Result<Self, Refusal> {
         let headers = &asked.head.headers;
         let expected = Digests::of(headers)?;
-        let Some(framing) = framing(headers)? else {
+        let checksums = checksums(headers).map(|(name, value)| (name.clone(), value.clone()));
+        let checksums = checksums.collect();
+        asked.needs_length()?;
+        let framing = framing(headers)?;
+        let of_value = || only(headers, &DECODED_LENGTH).and_then(|len| number(len.as_bytes()));
+        let len = framing.map_or(asked.len, |_| of_value());
+        let limit = asked.config.limits.max_body;
+        if len.is_some_and(|len| len > limit) {
+            return Err(too_large(limit));
+        }
+        let Some(framing) = framing else {
             return Ok(Self {
-                len: asked.len,
+                len,
+                checksums,
                 expected,
                 ..Self::default()
             });
         };
-        let len = only(headers, &DECODED_LENGTH).and_then(|len| number(len.as_bytes()));
-        let len = len.ok_or_else(|| {
-            LENGTH_REQUIRED.because("a body in chunks needs an x-amz-decoded-content-length")
-        })?;
-        let limit = asked.config.limits.max_body;
-        if len > limit {
-            return Err(too_large(limit));
+        if len.is_none() {
+            let why = "a body in chunks needs an x-amz-decoded-content-length";
+            return Err(LENGTH_REQUIRED.because(why));
         }
         let announced = announced(headers)?;
         let claim = Claim::of(asked)
@@ -87,7 +96,8 @@ impl Payload {
             .map(str::to_owned)
         });
         Ok(Self {
-            len: Some(len),
+            len,
+            checksums,
             expected,
             chunks: Some(Chunks {
                 framing,

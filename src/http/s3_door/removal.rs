@@ -1,13 +1,11 @@
 //! `DeleteObject` and `DeleteObjects`: what is not there is gone already.
 
-use async_trait::async_trait;
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, IF_MATCH};
 use serde::Deserialize;
 
 use crate::access::Right;
 use crate::http::auth::need::Need;
-use crate::http::body::request::Received;
 use crate::http::changes::{self, delete as remove};
 use crate::http::folders::change::release_folder;
 use crate::http::head::syntax::put as put_field;
@@ -15,24 +13,24 @@ use crate::http::refusal::Refusal;
 use crate::http::refusal::common::NO_SUCH_KEY;
 use crate::http::request::RequestContext;
 use crate::http::request::head::RequestHead;
-use crate::http::response::{Outcome, empty};
-use crate::http::s3_door::buckets::document;
+use crate::http::response::empty;
 use crate::http::s3_door::errors::{NO_SUCH_VERSION, said};
+use crate::http::s3_door::fields::{check_version, conditions_of_write};
 use crate::http::s3_door::listing::MOST;
+use crate::http::s3_door::operation::{Takes, operation};
 use crate::http::s3_door::payload::Payload;
-use crate::http::s3_door::target::{Target, conditions, needs_bucket};
+use crate::http::s3_door::target::{Target, needs_bucket};
 use crate::http::s3_door::xml::{self, BAD_XML, Document};
-use crate::http::verb::{BodyUse, Parsed, Verb, parsed};
+use crate::http::verb::{Parsed, Verb as _};
 use crate::store::{Error, Key, Preconditions};
 
 /// DELETE of an object, or of a folder, which goes with its last value then.
 pub fn delete(asked: &RequestHead<'_>, target: Target) -> Parsed {
-    if asked.query.get("versionId").is_some_and(|it| it != "null") {
-        return Err(NO_SUCH_VERSION);
-    }
-    let preconditions = conditions(&asked.head.headers, "").filter(Preconditions::are_of_writes);
-    parsed(Delete {
-        removal: Some(Removal::of(target, preconditions)?),
+    check_version(asked)?;
+    let removal = Removal::of(target, conditions_of_write(&asked.head.headers))?;
+    operation(Takes::Nothing, removal.needs(), async |request, _| {
+        removal.perform(request).await?;
+        Ok(empty(StatusCode::NO_CONTENT).into())
     })
 }
 
@@ -51,11 +49,12 @@ impl Removal {
         }
     }
 
-    fn needs(&self) -> Vec<Need<'_>> {
-        match self {
+    fn needs(&self) -> Vec<Need<'static>> {
+        let needs = match self {
             Self::Object(asked) => asked.needs(),
             Self::Folder(folder) => vec![Need::below(Right::Delete, folder.as_str())],
-        }
+        };
+        needs.into_iter().map(Need::into_owned).collect()
     }
 
     /// Removes it; what is not there is gone already, unless a version of it is expected.
@@ -73,48 +72,6 @@ impl Removal {
             is_gone.then_some(()).ok_or(why)
         })
     }
-}
-
-struct Delete {
-    removal: Option<Removal>,
-}
-
-#[async_trait(?Send)]
-impl Verb for Delete {
-    fn body(&self) -> BodyUse {
-        BodyUse::Ignored
-    }
-
-    fn needs(&self) -> Vec<Need<'_>> {
-        self.removal.iter().flat_map(Removal::needs).collect()
-    }
-
-    async fn perform(
-        mut self: Box<Self>,
-        request: &RequestContext,
-        _: &mut Received<'_>,
-    ) -> Outcome {
-        if let Some(removal) = self.removal.take() {
-            removal.perform(request).await?;
-        }
-        Ok(empty(StatusCode::NO_CONTENT).into())
-    }
-}
-
-/// POST of a list of keys, each of which is removed by itself.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "what a row of the table takes"
-)]
-pub fn delete_many(asked: &RequestHead<'_>, target: Target) -> Parsed {
-    let bucket = target.bucket().ok_or(NO_SUCH_KEY)?;
-    let payload = Payload::of(asked)?;
-    parsed(DeleteMany { bucket, payload })
-}
-
-struct DeleteMany {
-    bucket: Key<'static>,
-    payload: Payload,
 }
 
 /// The list of objects that are to be removed.
@@ -139,44 +96,32 @@ pub struct ListedObject {
     etag: Option<String>,
 }
 
-#[async_trait(?Send)]
-impl Verb for DeleteMany {
-    fn needs(&self) -> Vec<Need<'_>> {
-        vec![Need::Any(Right::Delete, format!("{}/", self.bucket).into())]
-    }
-
-    fn of_each(&self) -> Option<&'static str> {
-        Some("DELETE")
-    }
-
-    async fn perform(
-        self: Box<Self>,
-        request: &RequestContext,
-        body: &mut Received<'_>,
-    ) -> Outcome {
-        let Self { bucket, payload } = *self;
+/// POST of a list of keys, each of which is removed by itself.
+pub fn delete_many(asked: &RequestHead<'_>, target: Target) -> Parsed {
+    let bucket = target.bucket()?;
+    let payload = Payload::of(asked)?;
+    let needs = [Need::Any(Right::Delete, format!("{bucket}/").into())];
+    operation(Takes::Names("DELETE"), needs, async move |request, body| {
         let listed: Listed = xml::receive(request, payload, body).await?;
         if listed.objects.len() > MOST || listed.objects.is_empty() {
             return Err(BAD_XML);
         }
         needs_bucket(request, &bucket).await?;
-        let mut text = Document::new("DeleteResult", true);
+        let mut text = Document::new("DeleteResult");
         for object in listed.objects {
             match remove_listed(request, &bucket, &object).await {
                 Ok(()) if listed.quiet => {}
                 Ok(()) => text.within("Deleted", |text| text.add("Key", &object.key)),
-                Err(why) => {
+                Err(why) => text.within("Error", |text| {
                     let (code, message) = said(&why);
-                    text.within("Error", |text| {
-                        text.add("Key", &object.key);
-                        text.add("Code", code);
-                        text.add("Message", &message);
-                    });
-                }
+                    text.add("Key", &object.key);
+                    text.add("Code", code);
+                    text.add("Message", &message);
+                }),
             }
         }
-        Ok(document(text.end()))
-    }
+        Ok(text.answer())
+    })
 }
 
 async fn remove_listed(
@@ -184,11 +129,8 @@ async fn remove_listed(
     bucket: &Key<'_>,
     object: &ListedObject,
 ) -> Result<(), Refusal> {
-    if object
-        .version_id
-        .as_deref()
-        .is_some_and(|it| !matches!(it, "null" | ""))
-    {
+    let version = object.version_id.as_deref();
+    if version.is_some_and(|it| !matches!(it, "null" | "")) {
         return Err(NO_SUCH_VERSION);
     }
     let mut fields = HeaderMap::new();
@@ -196,8 +138,7 @@ async fn remove_listed(
         put_field(&mut fields, IF_MATCH, etag.clone());
     }
     let name = format!("{}/{}", bucket, object.key);
-    let target = Target::named(&name)?;
-    let removal = Removal::of(target, conditions(&fields, ""))?;
+    let removal = Removal::of(Target::named(&name)?, conditions_of_write(&fields))?;
     let permitted = request.permitted_now(|client| client.meet_all(removal.needs()));
     let removed = match permitted {
         Ok(_) => removal.perform(request).await,

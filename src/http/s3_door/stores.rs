@@ -1,168 +1,82 @@
 //! `PutObject`: the body is the value. A key that ends with `/` makes a folder that stays.
 
-use async_trait::async_trait;
 use hyper::StatusCode;
 use hyper::header::{ETAG, HeaderValue};
 
 use crate::access::Right;
-use crate::http::auth::credentials::Principal;
 use crate::http::auth::need::Need;
-use crate::http::body::request::Received;
 use crate::http::folders::change::{MakeFolder, make_folder};
 use crate::http::head::syntax::put as put_field;
-use crate::http::refusal::Refusal;
-use crate::http::refusal::common::{NO_SUCH_KEY, PRECONDITION, too_large};
-use crate::http::request::RequestContext;
 use crate::http::request::head::RequestHead;
-use crate::http::response::{Outcome, empty, with};
+use crate::http::response::{empty, with};
 use crate::http::s3_door::buckets::is_folder;
-use crate::http::s3_door::errors::FOLDER_HAS_BODY;
+use crate::http::s3_door::copy::{copy, source};
+use crate::http::s3_door::errors::{BAD_ARGUMENT, FOLDER_HAS_BODY};
+use crate::http::s3_door::fields::{add_checksums, described, wants_version};
 use crate::http::s3_door::listing::FOLDER_TAG;
+use crate::http::s3_door::operation::{Takes, operation};
 use crate::http::s3_door::payload::Payload;
-use crate::http::s3_door::target::{Target, conditions, needs_bucket, own_fields, stored_fields};
+use crate::http::s3_door::target::{Target, needs_bucket, unless_gone};
 use crate::http::values::put::{self, PutRequest};
-use crate::http::verb::{Parsed, Verb, parsed};
-use crate::store::{Key, Preconditions};
+use crate::http::verb::Parsed;
+use crate::store::Key;
 
-/// PUT of an object, or of a folder.
+/// PUT of an object or of a folder, with a body or from another object.
 pub fn put(asked: &RequestHead<'_>, target: Target) -> Parsed {
-    let payload = Payload::of(asked)?;
+    // A part of no upload, or a version, would be stored as if it were all.
+    if asked.query.has("partNumber") || asked.query.has("versionId") {
+        return Err(BAD_ARGUMENT);
+    }
+    if let Some(source) = source(&asked.head.headers)? {
+        return copy(asked, source, target.object()?);
+    }
     match target {
-        Target::Object(key) => parsed(Put {
-            asked: put_of(asked, key, &payload)?,
-            payload,
-        }),
-        Target::Folder(folder) => parsed(PutFolder {
-            asked: MakeFolder::of(folder.clone(), asked.config)?,
-            folder,
-            payload,
-        }),
-        _ => Err(NO_SUCH_KEY),
+        Target::Folder(folder) => put_folder(asked, folder),
+        target => put_object(asked, target.object()?),
     }
 }
 
-/// The object that a request with this head stores, with this payload.
-pub fn put_of(
-    asked: &RequestHead<'_>,
-    key: Key<'static>,
-    payload: &Payload,
-) -> Result<Box<PutRequest>, Refusal> {
-    asked.needs_length()?;
-    let mut put = Box::new(PutRequest::of(key, asked.config)?);
-    let limit = asked.config.limits.max_body;
-    if payload.len.is_some_and(|len| len > limit) {
-        return Err(too_large(limit));
-    }
+fn put_object(asked: &RequestHead<'_>, key: Key<'static>) -> Parsed {
+    let payload = Payload::of(asked)?;
+    let mut put = Box::new(PutRequest::of(key.clone(), asked.config)?);
     described(&mut put, asked)?;
     payload.expect(&mut put)?;
-    Ok(put)
-}
-
-/// Takes what the head says of an object.
-pub fn described(put: &mut PutRequest, asked: &RequestHead<'_>) -> Result<(), Refusal> {
-    let headers = &asked.head.headers;
-    put.read(&stored_fields(headers), asked.config)?;
-    put.keep(own_fields(headers))?;
-    put.preconditions = conditions(headers, "").filter(Preconditions::are_of_writes);
-    Ok(())
-}
-
-struct Put {
-    asked: Box<PutRequest>,
-    payload: Payload,
-}
-
-#[async_trait(?Send)]
-impl Verb for Put {
-    fn needs(&self) -> Vec<Need<'_>> {
-        self.asked.needs().collect()
-    }
-
-    fn permit(&mut self, client: &Principal) -> Result<(), Refusal> {
-        self.asked.permit(client)?;
-        self.asked.limit(client)
-    }
-
-    async fn perform(
-        self: Box<Self>,
-        request: &RequestContext,
-        body: &mut Received<'_>,
-    ) -> Outcome {
-        let Self { asked, payload } = *self;
-        let key = asked.key.clone();
+    let needs: Vec<_> = put.needs().map(Need::into_owned).collect();
+    operation(Takes::Body, needs, async move |request, body| {
         needs_bucket(request, &key).await?;
+        request.permitted_now(|client| put.permit(client))?;
+        let checksums = payload.checksums.clone();
+        put.checksums = Some(checksums.clone());
         payload.open(request, body)?;
-        let wants = asked
-            .preconditions
-            .as_ref()
-            .is_some_and(|it| it.matching.is_some());
-        let stored = put::put(request, asked, body).await;
-        let stored = unless_gone(request, &key, wants, stored).await?;
+        let wants = wants_version(&put);
+        let stored = put::put(request, put, body).await;
+        let stored = unless_gone(request.service.store.resumable()?, &key, wants, stored).await?;
         let response = with(empty(StatusCode::OK), |headers| {
             put_field(headers, ETAG, stored.etag);
+            add_checksums(headers, &[Some(&checksums), body.trailers.as_ref()]);
         });
         Ok(response.into())
-    }
-}
-
-/// As S3 has it: a version that is expected of an object that is not there is no such key.
-pub async fn unless_gone<T>(
-    request: &RequestContext,
-    key: &Key<'_>,
-    wants: bool,
-    stored: Result<T, Refusal>,
-) -> Result<T, Refusal> {
-    match stored {
-        Err(why) if wants && why.kind == PRECONDITION.kind => {
-            let directory = request.service.store.directory();
-            let is_there = match directory {
-                Some(directory) => directory.meta(key).await?.is_some(),
-                None => true,
-            };
-            Err(if is_there { why } else { NO_SUCH_KEY })
-        }
-        stored => stored,
-    }
+    })
 }
 
 /// So much is read of a body that should be empty, to say that it is not.
 const LONGEST_NOTHING: usize = 64 << 10;
 
-struct PutFolder {
-    folder: Key<'static>,
-    asked: MakeFolder,
-    payload: Payload,
-}
-
-#[async_trait(?Send)]
-impl Verb for PutFolder {
-    fn needs(&self) -> Vec<Need<'_>> {
-        vec![Need::below(Right::Create, self.folder.as_str())]
-    }
-
-    async fn perform(
-        self: Box<Self>,
-        request: &RequestContext,
-        body: &mut Received<'_>,
-    ) -> Outcome {
-        let Self {
-            folder,
-            asked,
-            payload,
-        } = *self;
+fn put_folder(asked: &RequestHead<'_>, folder: Key<'static>) -> Parsed {
+    let payload = Payload::of(asked)?;
+    let made = MakeFolder::of(folder.clone(), asked.config)?;
+    let needs = [Need::below(Right::Create, folder.as_str())];
+    operation(Takes::Body, needs, async move |request, body| {
         needs_bucket(request, &folder).await?;
-        if !payload
-            .read(request, body, LONGEST_NOTHING)
-            .await?
-            .is_empty()
-        {
+        let body = payload.read(request, body, LONGEST_NOTHING).await?;
+        if !body.is_empty() {
             return Err(FOLDER_HAS_BODY);
         }
-        let made = make_folder(request, asked).await;
+        let made = make_folder(request, made).await;
         made.or_else(|why| if is_folder(&why) { Ok(()) } else { Err(why) })?;
         let response = with(empty(StatusCode::OK), |headers| {
             headers.insert(ETAG, HeaderValue::from_static(FOLDER_TAG));
         });
         Ok(response.into())
-    }
+    })
 }

@@ -1,81 +1,20 @@
-//! What a request of this door is for: the service, a bucket, an object or a folder; and the fields that it may have.
+//! What a request of this door is for: the service, a bucket, an object or a folder; and what is said where it is not
+//! there.
 //!
-//! A bucket stands in the path, or in the name of the host. Pure.
+//! A bucket stands in the path, or in the name of the host.
 
 use std::borrow::Cow;
 
-use hyper::header::{
-    CONTENT_ENCODING, HOST, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE,
-    IF_NONE_MATCH, IF_UNMODIFIED_SINCE,
-};
 use percent_encoding::percent_decode_str;
 
 use crate::http::head::allowlists::host_and_port;
 use crate::http::head::syntax::has_bad_escape;
 use crate::http::refusal::Refusal;
-use crate::http::refusal::common::NO_SUCH_KEY;
+use crate::http::refusal::common::{NO_SUCH_KEY, PRECONDITION};
 use crate::http::request::RequestContext;
 use crate::http::request::head::RequestHead;
-use crate::http::s3_door::errors::{BAD_ARGUMENT, BAD_BUCKET, NO_BUCKET, not_implemented};
-use crate::http::values::conditional::preconditions;
-use crate::http::values::digest_fields::AMZ_CONTENT_SHA256;
-use crate::store::{BadKey, Key, Preconditions};
-
-/// The fields of S3 that a request may have; a name that ends with `-` is a prefix. Another would be passed over, and
-/// what it asks for not be done.
-const FIELDS: [&str; 21] = [
-    "x-amz-algorithm",
-    "x-amz-bucket-region",
-    "x-amz-checksum-",
-    "x-amz-content-sha256",
-    "x-amz-copy-source",
-    "x-amz-copy-source-if-",
-    "x-amz-copy-source-range",
-    "x-amz-date",
-    "x-amz-decoded-content-length",
-    "x-amz-max-parts",
-    "x-amz-meta-",
-    "x-amz-metadata-directive",
-    "x-amz-object-attributes",
-    "x-amz-part-number-marker",
-    "x-amz-request-payer",
-    "x-amz-sdk-",
-    "x-amz-security-token",
-    "x-amz-te",
-    "x-amz-trailer",
-    "x-amz-user-agent",
-    "x-amz-mp-object-size",
-];
-
-/// The fields that may have these values alone.
-const WITH: [(&str, &[&str]); 7] = [
-    ("x-amz-acl", &["private", "bucket-owner-full-control"]),
-    ("x-amz-api-version", &["2006-03-01"]),
-    ("x-amz-object-ownership", &["BucketOwnerEnforced"]),
-    ("x-amz-optional-object-attributes", &["RestoreStatus"]),
-    ("x-amz-storage-class", &["STANDARD"]),
-    ("x-amz-tagging-directive", &["COPY"]),
-    ("x-amz-bucket-object-lock-enabled", &["false"]),
-];
-
-/// Refuses a field of S3 that this door does not know.
-pub fn check_fields(asked: &RequestHead<'_>) -> Result<(), Refusal> {
-    for (name, value) in &asked.head.headers {
-        let name = name.as_str();
-        if !name.starts_with("x-amz-") {
-            continue;
-        }
-        let is_known =
-            |known: &&str| name == *known || known.ends_with('-') && name.starts_with(*known);
-        let has = |(known, values): &&(&str, &[&str])| {
-            name == *known && values.iter().any(|it| it.as_bytes() == value.as_bytes())
-        };
-        if !FIELDS.iter().any(is_known) && !WITH.iter().any(|it| has(&it)) {
-            return Err(not_implemented(format!("the field {name} with this value")));
-        }
-    }
-    Ok(())
-}
+use crate::http::s3_door::errors::{BAD_ARGUMENT, BAD_BUCKET, NO_BUCKET};
+use crate::store::{BadKey, Directory, Key};
 
 /// What a request is for.
 pub enum Target {
@@ -132,32 +71,29 @@ impl Target {
     }
 
     /// The bucket.
-    pub fn bucket(&self) -> Option<Key<'static>> {
+    pub fn bucket(self) -> Result<Key<'static>, Refusal> {
         match self {
-            Self::Service => None,
-            Self::Bucket(key) | Self::Object(key) | Self::Folder(key) => Some(bucket_of(key)),
+            Self::Service => Err(NO_BUCKET),
+            Self::Bucket(key) | Self::Object(key) | Self::Folder(key) => Ok(bucket_of(&key)),
+        }
+    }
+
+    /// The object, which is no folder.
+    pub fn object(self) -> Result<Key<'static>, Refusal> {
+        match self {
+            Self::Object(key) => Ok(key),
+            _ => Err(BAD_ARGUMENT),
         }
     }
 }
 
 /// The bucket that the host names, as in `bucket.s3.example`.
 fn virtual_bucket(asked: &RequestHead<'_>) -> Option<String> {
-    let hosts = &asked.config.s3_hosts;
-    if hosts.is_empty() {
-        return None;
-    }
-    let of_field = || asked.head.headers.get(HOST)?.to_str().ok();
-    let authority = asked
-        .head
-        .uri
-        .authority()
-        .map(hyper::http::uri::Authority::as_str)
-        .or_else(of_field)?;
+    let authority = str::from_utf8(asked.common.host()).ok()?;
     let host = host_and_port(authority).map_or(authority, |(host, _)| host);
     let host = host.to_ascii_lowercase();
-    let bucket = hosts
-        .iter()
-        .find_map(|of| host.strip_suffix(&**of)?.strip_suffix('.'))?;
+    let mut hosts = asked.config.s3_hosts.iter();
+    let bucket = hosts.find_map(|of| host.strip_suffix(&**of)?.strip_suffix('.'))?;
     (!bucket.is_empty()).then(|| bucket.to_owned())
 }
 
@@ -188,65 +124,18 @@ pub async fn not_found(request: &RequestContext, key: &Key<'_>) -> Refusal {
         .unwrap_or(NO_SUCH_KEY)
 }
 
-/// The conditions of a request, behind this prefix of their names. Clients of S3 leave out the quotes of a tag.
-pub fn conditions(headers: &HeaderMap, prefix: &str) -> Option<Preconditions> {
-    let mut found = HeaderMap::new();
-    for name in [
-        IF_MATCH,
-        IF_NONE_MATCH,
-        IF_MODIFIED_SINCE,
-        IF_UNMODIFIED_SINCE,
-    ] {
-        let is_tag = name == IF_MATCH || name == IF_NONE_MATCH;
-        for value in headers.get_all(format!("{prefix}{name}")) {
-            let bytes = value.as_bytes();
-            let is_bare = is_tag && bytes != b"*" && !bytes.contains(&b'"');
-            let quoted = || HeaderValue::from_bytes(&[b"\"", bytes, b"\""].concat()).ok();
-            let value = Some(value.clone()).filter(|_| !is_bare).or_else(quoted);
-            found.extend(value.map(|value| (name.clone(), value)));
+/// As S3 has it: a version that is expected of an object that is not there is no such key.
+pub async fn unless_gone<T>(
+    directory: &Directory,
+    key: &Key<'_>,
+    wants: bool,
+    stored: Result<T, Refusal>,
+) -> Result<T, Refusal> {
+    match stored {
+        Err(why) if wants && why.kind == PRECONDITION.kind => {
+            let is_there = directory.meta(key).await?.is_some();
+            Err(if is_there { why } else { NO_SUCH_KEY })
         }
+        stored => stored,
     }
-    preconditions(&found)
-}
-
-/// The fields of a request that say how its value is stored, without those of its framing and of its conditions.
-pub fn stored_fields(headers: &HeaderMap) -> HeaderMap {
-    let mut stored = headers.clone();
-    for name in [
-        AMZ_CONTENT_SHA256,
-        IF_MATCH,
-        IF_NONE_MATCH,
-        IF_MODIFIED_SINCE,
-        IF_UNMODIFIED_SINCE,
-    ] {
-        stored.remove(name);
-    }
-    stored.remove(CONTENT_ENCODING);
-    for line in headers.get_all(CONTENT_ENCODING) {
-        let text = line.to_str().unwrap_or_default();
-        let codings = text.split(',').map(str::trim);
-        let codings =
-            codings.filter(|it| !it.eq_ignore_ascii_case("aws-chunked") && !it.is_empty());
-        let codings = codings.collect::<Vec<_>>().join(", ");
-        if let Some(codings) = HeaderValue::try_from(codings)
-            .ok()
-            .filter(|it| !it.is_empty())
-        {
-            stored.append(CONTENT_ENCODING, codings);
-        }
-    }
-    stored
-}
-
-/// The fields of an object that this door alone knows, and sends again.
-pub fn own_fields(headers: &HeaderMap) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
-    let own = headers
-        .iter()
-        .filter(|(name, _)| is_own_field(name.as_str()));
-    own.map(|(name, value)| (name.clone(), value.clone()))
-}
-
-/// True for such a field.
-pub fn is_own_field(name: &str) -> bool {
-    name.starts_with("x-amz-meta-") || name == "expires"
 }

@@ -5,13 +5,17 @@ use std::time::SystemTime;
 
 use humantime::format_rfc3339_millis;
 use hyper::StatusCode;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde::de::DeserializeOwned;
 
 use crate::http::body::request::Received;
+use crate::http::body::response::Body;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::kind::Kind;
 use crate::http::request::RequestContext;
+use crate::http::response::{Reply, plain, with};
 use crate::http::s3_door::payload::Payload;
+use crate::http::values::digest_fields::{AMZ_CHECKSUM, checksums};
 
 pub const BAD_XML: Refusal = Refusal::new(
     &Kind::new(StatusCode::BAD_REQUEST, "bad-xml"),
@@ -19,6 +23,8 @@ pub const BAD_XML: Refusal = Refusal::new(
 );
 
 pub const MEDIA_TYPE: &str = "application/xml";
+
+pub const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
 
 const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
@@ -35,14 +41,17 @@ pub struct Document {
 }
 
 impl Document {
-    /// A document with this root; errors have no namespace.
-    pub fn new(root: &'static str, has_namespace: bool) -> Self {
-        let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<");
-        text.push_str(root);
-        if has_namespace {
-            text.extend([" xmlns=\"", NAMESPACE, "\""]);
+    /// A document with this root.
+    pub fn new(root: &'static str) -> Self {
+        Self {
+            text: format!("{DECLARATION}<{root} xmlns=\"{NAMESPACE}\">"),
+            root,
         }
-        text.push('>');
+    }
+
+    /// The document of an error, which has no namespace.
+    pub fn of_error() -> Self {
+        let (root, text) = ("Error", format!("{DECLARATION}<Error>"));
         Self { text, root }
     }
 
@@ -98,6 +107,33 @@ impl Document {
         }
         self.text
     }
+
+    /// The answer with it.
+    pub fn answer(self) -> Reply {
+        answered(Body::bytes(self.end()))
+    }
+}
+
+/// Adds the checksums of an object, which are of all its bytes.
+pub fn add_checksums(text: &mut Document, fields: &HeaderMap) {
+    let mut all = checksums(fields).peekable();
+    let are_some = all.peek().is_some();
+    for (name, value) in all {
+        let kind = name.as_str().trim_start_matches(AMZ_CHECKSUM);
+        let value = value.to_str().unwrap_or_default();
+        text.add(&format!("Checksum{}", kind.to_ascii_uppercase()), value);
+    }
+    if are_some {
+        text.show("ChecksumType", "FULL_OBJECT");
+    }
+}
+
+/// The answer with a document that is this body.
+pub fn answered(body: Body) -> Reply {
+    let response = with(plain(StatusCode::OK, body), |headers| {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+    });
+    response.into()
 }
 
 /// Adds `value` as text. What XML cannot hold is written as S3 does, as a character reference.
@@ -152,7 +188,7 @@ mod tests {
                 #[serde(rename = "Key")]
                 key: String,
             }
-            let mut document = Document::new("Said", true);
+            let mut document = Document::new("Said");
             document.add("Key", &value);
             let said: Said = parse(document.end().as_bytes()).unwrap();
             prop_assert_eq!(said.key.trim(), value.trim());

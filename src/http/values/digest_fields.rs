@@ -288,6 +288,12 @@ pub fn is_checksum(name: &HeaderName) -> bool {
     kind.is_some_and(|kind| !NO_CHECKSUMS.contains(&kind))
 }
 
+/// The checksums of a client of S3 in these fields.
+pub fn checksums(fields: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
+    let all = fields.iter();
+    all.filter(|(name, _)| is_known_checksum(name))
+}
+
 /// The checksum of a client of S3 that comes in this field.
 pub fn wanted_of(name: &HeaderName) -> Wanted {
     let known = AMZ_CHECKSUMS.iter().find(|(known, _)| name == known);

@@ -19,6 +19,7 @@ use crate::http::body::request::Received;
 use crate::http::fields::media;
 use crate::http::fields::{AWS_CHUNKED, StoredFields};
 use crate::http::head::path::check_depth;
+use crate::http::head::syntax::append_field;
 use crate::http::locks::Scope;
 use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{NO_SUCH_PATH, too_large};
@@ -28,7 +29,7 @@ use crate::http::request::{RequestContext, Service};
 use crate::http::service_config::ServiceConfig;
 use crate::http::values::conditional::preconditions_of_write;
 use crate::http::values::content_names::named_sha256;
-use crate::http::values::digest_fields::{AMZ_CONTENT_SHA256, are_announced};
+use crate::http::values::digest_fields::{AMZ_CONTENT_SHA256, are_announced, checksums};
 use crate::metrics::ReactorCounters;
 use crate::store::{
     Attributes, Digests, Key, Preconditions, Published, Upload, UploadHead, Wanted, WriteCondition,
@@ -94,6 +95,9 @@ pub struct PutRequest {
     pub expected: Digests,
     /// The digests that may follow as trailers.
     pub following: Wanted,
+    /// The checksums in its head that are kept with it, and those in its trailers, once they are verified; `None` where
+    /// none are.
+    pub checksums: Option<HeaderMap>,
     /// The most bytes that this client may store, where that is less than the limit of all.
     pub most: Option<u64>,
     /// The value is stored only where there is none, for the client may create and not replace; this is the answer
@@ -116,6 +120,7 @@ impl PutRequest {
             media_type: None,
             fields: StoredFields::default(),
             following: Wanted::default(),
+            checksums: None,
             most: None,
             existing: None,
         })
@@ -348,7 +353,16 @@ pub async fn receive(
         expected = expected.and(trailers)?;
     }
     // A trailer that was not announced asks for digests only now.
-    compare(upload, &expected, wanted.union(expected.wanted())).await
+    compare(upload, &expected, wanted.union(expected.wanted())).await?;
+    if let Some(in_head) = &put.checksums {
+        let all = [Some(in_head), body.trailers.as_ref()];
+        let mut lines = Vec::new();
+        for (name, value) in all.into_iter().flatten().flat_map(checksums) {
+            append_field(&mut lines, name.as_str(), value, "\n");
+        }
+        upload.keep_of_version(&lines);
+    }
+    Ok(())
 }
 
 /// Refuses a received value without the `expected` digests; those that are `wanted` are computed.

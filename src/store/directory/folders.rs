@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::Directory;
 use crate::store::commit::taken_by;
-use crate::store::directory_fd::{NameKind, ValuesDir, is_no_folder, look_up};
+use crate::store::directory_fd::{Blocking, NameKind, ValuesDir, is_no_folder, look_up};
 use crate::store::empty_folders::FolderRemoval;
 use crate::store::list::{FoundValues, ValueWalk};
 use crate::store::publish::{Change, FolderChange};
@@ -48,10 +48,17 @@ impl Directory {
 
     /// True if there is a folder `path`, also one that no listing has.
     pub async fn has_folder(&self, path: Key<'static>) -> Result<bool, Error> {
+        // The kernel's caches have most folders: no thread is asked.
+        if let Ok(has) = self.dir.has_folder(path.as_str(), Blocking::Never) {
+            return Ok(has);
+        }
         let dir = Arc::clone(&self.dir);
-        let open =
-            move || Ok(!matches!(dir.folder(path.as_str()), Err(errno) if is_no_folder(errno)));
-        self.lister.threads.spawn(open).await
+        let look = move || {
+            Ok(dir
+                .has_folder(path.as_str(), Blocking::Allowed)
+                .unwrap_or(true))
+        };
+        self.lister.threads.spawn(look).await
     }
 
     /// When something in each of these folders was last made or removed; 1970 of one that is not there.

@@ -4,7 +4,7 @@
 //! A verb joins by a row of [`verbs`], a reason by a row of [`rows`].
 
 mod rows;
-mod snapshot;
+pub mod snapshot;
 mod verbs;
 
 use crate::support::prelude::*;

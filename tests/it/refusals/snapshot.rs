@@ -6,7 +6,11 @@ use rustix::fs::{lgetxattr, llistxattr};
 use crate::support::prelude::*;
 
 /// What the server keeps of its own that a refused request must leave alone, beside the values.
-const OF_UPLOADS: [&str; 2] = [".data-server/uploads", ".data-server/staging"];
+const OF_UPLOADS: [&str; 3] = [
+    ".data-server/uploads",
+    ".data-server/staging",
+    ".data-server/parts",
+];
 
 /// A file or folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,10 +25,10 @@ struct Entry {
 
 /// What a directory has, by path.
 #[derive(Clone, Default)]
-pub(super) struct Snapshot(BTreeMap<PathBuf, Entry>);
+pub struct Snapshot(BTreeMap<PathBuf, Entry>);
 
 impl Snapshot {
-    pub(super) fn of(dir: &DataDir) -> Self {
+    pub fn of(dir: &DataDir) -> Self {
         let mut found = Self::default();
         found.add(dir.path(), &|path| path.ends_with(".data-server"));
         for own in OF_UPLOADS.map(|name| dir.path().join(name)) {
@@ -62,7 +66,7 @@ impl Snapshot {
     }
 
     /// In what this one is not as the one before, in a few words.
-    pub(super) fn since(&self, before: &Self) -> Vec<String> {
+    pub fn since(&self, before: &Self) -> Vec<String> {
         let paths: BTreeSet<_> = self.0.keys().chain(before.0.keys()).collect();
         let told = paths.into_iter().filter_map(|path| {
             let how = match (before.0.get(path), self.0.get(path)) {

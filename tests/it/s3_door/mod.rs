@@ -1,6 +1,10 @@
 //! The door of S3: its operations by tables of requests, and what is refused.
 
+mod cut;
+mod hosts;
 mod memory;
+mod parts;
+mod refused;
 mod signed;
 
 use crate::support::prelude::*;
@@ -23,7 +27,7 @@ fn buckets_are_the_folders_of_the_root() {
         HEAD /b ; 200 ; x-amz-api-version: 2006-03-01
         HEAD /b ; 501 ; x-amz-api-version: 2026-01-01
         GET /b?location ; 200 ; ; <LocationConstraint
-        GET / ; 200 ; ; <Name>b</Name>
+        GET / ; 200 ; ; <Name>b</Name><CreationDate>2
         PUT /b/k one ; 200 ; ; ; etag
         DELETE /b ; 409 ; ; <Code>BucketNotEmpty</Code>
         DELETE /b/k ; 204
@@ -100,6 +104,34 @@ fn objects_are_values() {
     );
 }
 
+/// Clients send one with nearly each object, and compare what they get with it.
+#[test]
+fn checksums_that_were_verified_are_told() {
+    directory_only!("kept attributes");
+    let server = start(&[]);
+    server.talk(
+        "
+        mkdir b
+        PUT /b/k x ; 400 ; x-amz-checksum-crc32: emyG8Q== ; <Code>BadDigest</Code>
+        PUT /b/k one ; 200 ; x-amz-checksum-crc32: emyG8Q== ; ; x-amz-checksum-crc32: emyG8Q== | x-amz-checksum-type: FULL_OBJECT
+        GET /b/k ; 200 ; ; =one ; x-amz-checksum-crc32: -
+        GET,HEAD /b/k ; 200 ; x-amz-checksum-mode: ENABLED ; ; x-amz-checksum-crc32: emyG8Q== | x-amz-checksum-type: FULL_OBJECT
+        GET /b/k ; 206 ; x-amz-checksum-mode: ENABLED | Range: bytes=1-1 ; =n ; x-amz-checksum-crc32: -
+        GET /b/k?attributes ; 200 ; x-amz-object-attributes: Checksum ; <Checksum><ChecksumCRC32>emyG8Q==</ChecksumCRC32><ChecksumType>FULL_OBJECT</ChecksumType></Checksum>
+        PUT /b/copy ; 200 ; x-amz-copy-source: /b/k
+        HEAD /b/copy ; 200 ; x-amz-checksum-mode: ENABLED ; ; x-amz-checksum-crc32: emyG8Q==
+        PUT /b/copy one ; 200
+        HEAD /b/copy ; 200 ; x-amz-checksum-mode: ENABLED ; ; x-amz-checksum-crc32: -
+        GET /b/copy?attributes ; 200 ; x-amz-object-attributes: Checksum,ObjectSize ; <GetObjectAttributesResponse xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><ObjectSize>
+        PUT /b/large one ; 200 ; x-amz-meta-a: {x2000} | x-amz-checksum-crc32: emyG8Q==
+        HEAD /b/large ; 200 ; x-amz-checksum-mode: ENABLED ; ; x-amz-meta-a | x-amz-checksum-crc32: -
+        ",
+    );
+    // The file has other bytes by now.
+    fs::write(server.dir.file("b/k"), "two").expect("other bytes");
+    server.talk("GET /b/k ; 200 ; x-amz-checksum-mode: ENABLED ; =two ; x-amz-checksum-crc32: -");
+}
+
 /// A key that ends with `/` is a folder, as consoles and mounts make them.
 #[test]
 fn folders_are_objects_without_bytes() {
@@ -111,9 +143,10 @@ fn folders_are_objects_without_bytes() {
         PUT /b/d/ ; 200
         PUT /b/e/ x ; 400 ; ; InvalidRequest
         PUT /none/d/ ; 404
-        HEAD /b/d/ ; 200 ; ; ; content-length: 0
-        GET /b?list-type=2 ; 200 ; ; <Key>d/</Key><LastModified>
+        HEAD /b/d/ ; 200 ; ; ; content-length: 0 | last-modified
+        GET /b?list-type=2 ; 200 ; ; <Key>d/</Key><LastModified>2
         GET /b?list-type=2 ; 200 ; x-amz-optional-object-attributes: RestoreStatus ; <KeyCount>1</KeyCount>
+        GET /b?delimiter=x ; 200 ; ; <Key>d/</Key><LastModified>2
         GET /b?list-type=2&delimiter=/ ; 200 ; ; <CommonPrefixes><Prefix>d/</Prefix></CommonPrefixes> | <KeyCount>1</KeyCount>
         PUT /b/d/k one ; 200
         PUT /b/i/k one ; 200
@@ -314,165 +347,31 @@ fn list(parts: &[(u16, &str)]) -> String {
     format!("<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>")
 }
 
+/// Each request needs its bucket, and asks no other thread for it.
 #[test]
-fn parts_become_a_value() {
-    directory_only!("uploads in parts");
-    let dir = DataDir::temporary();
-    let launch = || Launch::new(&["--durability", "disk"]).listen("s3+http://127.0.0.1:0");
-    let mut server = launch().on(&dir).start();
-    server.talk("mkdir b\nPUT /b/source 0123456789 ; 200");
-    let lines = "Content-Type: text/css\r\nx-amz-meta-a: 1\r\nContent-Length: 0\r\n";
-    let begun = ask(&mut server.connect(), "POST", "/b/k?uploads", lines, b"");
-    let id = element(&begun.text(), "UploadId");
-    let put = |server: &TestServer, number: u16, body: &[u8]| {
-        let target = format!("/b/k?partNumber={number}&uploadId={id}");
-        let lines = format!("Content-Length: {}\r\n", body.len());
-        let got = ask(&mut server.connect(), "PUT", &target, &lines, body);
-        assert_eq!(got.status, 200, "{got:?}");
-        got.must("etag").to_owned()
-    };
-    let long = pattern(7, 300_000);
-    let old = put(&server, 3, b"old");
-    let last = put(&server, 3, b"last");
-    let first = put(&server, 1, &long);
-    server.kill();
-    server = launch().on(&dir).start();
-    let target = format!("/b/k?partNumber=2&uploadId={id}");
-    let lines = "x-amz-copy-source: /b/source\r\nx-amz-copy-source-range: bytes=2-4\r\nContent-Length: 0\r\n";
-    let copied = ask(&mut server.connect(), "PUT", &target, lines, b"");
-    let second = element(&copied.text(), "ETag").replace("&quot;", "\"");
-    let complete = |parts: &[(u16, &str)]| format!("POST /b/k?uploadId={id} {}", list(parts));
-    let [good, stale, unordered, missing] = [
-        complete(&[(1, &first), (2, &second), (3, &last)]),
-        complete(&[(1, &first), (2, &second), (3, &old)]),
-        complete(&[(2, &second), (1, &first)]),
-        complete(&[(1, &first), (4, &last)]),
-    ];
-    server.talk(&format!(
-        "
-        GET /b/k?uploadId={id} ; 200 ; ; <PartNumber>3</PartNumber> | <Size>300000</Size>
-        GET /b/k?uploadId={id}&max-parts=1 ; 200 ; ; <NextPartNumberMarker>1<
-        GET /b?uploads ; 200 ; ; <Key>k</Key> | {id}
-        GET /b?uploads&prefix=x ; 200 ; ; <IsTruncated>false</IsTruncated></ListMultipartUploadsResult>
-        PUT /b/k?partNumber=0&uploadId={id} x ; 400 ; ; InvalidArgument
-        PUT /b/k?partNumber=1&uploadId=x x ; 404 ; ; NoSuchUpload
-        PUT /b/other?partNumber=1&uploadId={id} x ; 404 ; ; NoSuchUpload
-        PUT /b/k?partNumber=1&uploadId={id} x ; 400 ; Content-MD5: 1B2M2Y8AsgTpgAmY7PhCfg== ; BadDigest
-        {stale} ; 400 ; ; <Code>InvalidPart</Code>
-        {unordered} ; 400 ; ; <Code>InvalidPartOrder</Code>
-        {missing} ; 400 ; ; <Code>InvalidPart</Code>
-        {good} ; 404 ; If-Match: x-1 ; NoSuchKey
-        GET /b/k ; 404
-        {good} ; 200 ; If-None-Match: * ; <CompleteMultipartUploadResult | <Key>k</Key>
-        {good} ; 404 ; ; <Code>NoSuchUpload</Code>
-        HEAD /b/k ; 200 ; ; ; content-type: text/css | x-amz-meta-a: 1
-        DELETE /b/k?uploadId={id} ; 404 ; ; NoSuchUpload
-        "
-    ));
-    let expected = [&long[..], b"234", b"last"].concat();
-    assert!(
-        server.get("b/k").body == expected,
-        "the parts in their order"
+fn a_put_asks_for_its_bucket_where_it_is_received() {
+    directory_only!("folders");
+    let server = start(&[]);
+    server.talk("mkdir b\nPUT /b/k one ; 200");
+    only_where!(
+        can_trace(),
+        "system calls of a PUT",
+        "strace does not run here"
     );
-    let begun = ask(
-        &mut server.connect(),
-        "POST",
-        "/b/k?uploads",
-        "Content-Length: 0\r\n",
-        b"",
-    );
-    let id = element(&begun.text(), "UploadId");
-    server.talk(&format!(
-        "
-        PUT /b/k?partNumber=1&uploadId={id} x ; 200
-        DELETE /b/k?uploadId={id} ; 204
-        GET /b?uploads ; 200 ; ; <IsTruncated>false</IsTruncated></ListMultipartUploadsResult>
-        "
-    ));
-    let left = fs::read_dir(server.dir.file(".data-server/parts")).expect("a folder");
-    assert_eq!(left.count(), 0, "files of parts that were given up");
-}
-
-/// Begins an upload of `b/k` with a part of so many bytes; its identifier.
-fn begin(server: &TestServer, len: usize) -> String {
-    let begun = server.request("POST", "/b/k?uploads", "Content-Length: 0\r\n", b"");
-    let id = element(&begun.text(), "UploadId");
-    assert_eq!(send(server, &id, 1, len), 200);
-    id
-}
-
-fn send(server: &TestServer, id: &str, number: u16, len: usize) -> u16 {
-    let target = format!("/b/k?partNumber={number}&uploadId={id}");
-    let sent = server.request("PUT", &target, "", &pattern(1, len));
-    sent.status
-}
-
-#[test]
-fn parts_count_at_the_next_start_whatever_its_bounds_are() {
-    directory_only!("uploads in parts");
-    let dir = DataDir::temporary();
-    let start = |most: &str, bound: &str| {
-        let bound = format!("max-size = \"{bound}\", full = \"refuse\"");
-        let staged = ["--max-staged", most, "--max-staged-per-client", "0"];
-        let launch = Launch::new(&[&staged[..], &["--bound", &bound]].concat());
-        launch.listen("s3+http://127.0.0.1:0").on(&dir).start()
-    };
-    let staged =
-        |server: &TestServer| Scrape::of(server.addr).count("data_server_staged_bytes", &[]);
-    let mut server = start("1MiB", "1MiB");
-    server.talk("mkdir b");
-    let id = begin(&server, 300_000);
-    assert_eq!(send(&server, &id, 2, 250_000), 200);
-    server.kill();
-    let mut server = start("400KiB", "1MiB");
-    assert_eq!(staged(&server), 550_000, "what lies there");
-    assert_eq!(send(&server, &id, 3, 10), 503);
-    server.kill();
-    let server = start("1MiB", "400KiB");
-    assert_eq!(server.put("b/v", pattern(1, 50_000)).status, 507);
-    let ended = server.request("DELETE", &format!("/b/k?uploadId={id}"), "", b"");
-    assert_eq!((ended.status, staged(&server)), (204, 0));
-    assert_eq!(server.put("b/v", pattern(1, 50_000)).status, 200);
-}
-
-/// What was not synced may be anything after a reboot.
-#[test]
-fn a_reboot_ends_uploads_whose_parts_may_not_be_on_the_disk() {
-    directory_only!("uploads in parts");
-    for (servers, stays) in [
-        ("disk disk", true),
-        ("os disk disk", true),
-        ("os os", false),
-        ("os disk", false),
-        ("disk os disk", false),
-    ] {
-        let dir = DataDir::temporary();
-        let start = |durability| {
-            let launch = Launch::new(&["--durability", durability]).on(&dir);
-            launch.listen("s3+http://127.0.0.1:0").start()
-        };
-        let mut names = words(servers);
-        let last = names.pop().expect("a server");
-        let mut id = String::new();
-        for (n, durability) in (1..).zip(names) {
-            let mut server = start(durability);
-            if n == 1 {
-                server.talk("mkdir b");
-                id = begin(&server, 100_000);
-            }
-            assert_eq!(send(&server, &id, n, 100_000), 200);
-            server.kill();
-        }
-        let record = dir.own(&format!("parts/{id}.json"));
-        let text = fs::read_to_string(&record).expect("a record");
-        let mut text: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        text["boot"] = "another".into();
-        text["started"] = 1.into();
-        fs::write(record, text.to_string()).expect("a record");
-        let server = start(last);
-        let listed = server.request("GET", &format!("/b/k?uploadId={id}"), "", b"");
-        assert_eq!(listed.status == 200, stays, "{servers}: {listed:?}");
-    }
+    let lists: Vec<u32> = (0..4)
+        .flat_map(|n| server.proc().thread_ids(&format!("disk-list-{n}")))
+        .collect();
+    assert!(!lists.is_empty(), "threads of listings");
+    let attached = Attached::to(&server, &[]);
+    server.talk(&"PUT /b/k one ; 200\n".repeat(10));
+    let calls = attached.detach();
+    let of_bucket = calls.iter().filter(|call| call.args.contains("\"b\""));
+    assert!(of_bucket.count() >= 10, "{calls:#?}");
+    let others = calls.iter().filter(|call| lists.contains(&call.thread));
+    let others: Vec<_> = others
+        .filter(|call| !call.result.contains("ERESTART"))
+        .collect();
+    assert!(others.is_empty(), "{others:#?}");
 }
 
 /// The long check of a store that another server would keep its values in.

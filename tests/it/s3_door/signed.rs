@@ -9,9 +9,9 @@ use crate::support::prelude::*;
 use crate::support::s3::{Keys, Unsigned, digest, hex, time_text};
 
 const SECRET: &str = "planted-secret-of-ann-0123456789";
-const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
+pub(super) const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
 
-fn ann() -> Keys {
+pub(super) fn ann() -> Keys {
     Keys::new("ANN", SECRET)
 }
 
@@ -28,7 +28,7 @@ fn policy() -> String {
 }
 
 /// A server with this door and the bucket `b`.
-fn start(args: &[&str]) -> TestServer {
+pub(super) fn start(args: &[&str]) -> TestServer {
     let dir = DataDir::temporary();
     fs::create_dir(dir.path().join("b")).expect("a bucket");
     fs::write(dir.path().join("b/open"), "open").expect("a value");
@@ -41,7 +41,12 @@ fn start(args: &[&str]) -> TestServer {
 }
 
 /// A request of now, without a query.
-fn request<'a>(method: &'a str, path: &'a str, lines: &'a str, payload: &'a str) -> Unsigned<'a> {
+pub(super) fn request<'a>(
+    method: &'a str,
+    path: &'a str,
+    lines: &'a str,
+    payload: &'a str,
+) -> Unsigned<'a> {
     Unsigned {
         method,
         region: "eu-north-7",
@@ -77,7 +82,7 @@ fn signed(server: &TestServer, keys: &Keys, of: &Unsigned<'_>, body: &[u8]) -> S
 }
 
 #[track_caller]
-fn holds(server: &TestServer, value: &[u8]) {
+pub(super) fn holds(server: &TestServer, value: &[u8]) {
     let found = fs::read(server.dir.path().join("b/key")).unwrap_or_default();
     assert!(found == value, "{:?}", String::from_utf8_lossy(&found));
 }
@@ -340,7 +345,7 @@ fn a_signed_url_is_good_for_its_request_and_its_time() {
 }
 
 /// A body in chunks of 100 kB, with a CRC32 as trailer where those come, and signed where they are.
-fn chunked(of: &Unsigned<'_>, head: &str, value: &[u8]) -> Vec<u8> {
+pub(super) fn chunked(of: &Unsigned<'_>, head: &str, value: &[u8]) -> Vec<u8> {
     let is_signed = of.payload.contains("HMAC");
     let (time, scope) = (time_text(of.time), of.scope());
     let mut previous = head
@@ -383,14 +388,14 @@ fn chunked(of: &Unsigned<'_>, head: &str, value: &[u8]) -> Vec<u8> {
     body
 }
 
-const CHUNKED: [&str; 3] = [
+pub(super) const CHUNKED: [&str; 3] = [
     "STREAMING-UNSIGNED-PAYLOAD-TRAILER",
     "STREAMING-AWS4-HMAC-SHA256-PAYLOAD",
     "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER",
 ];
 
 /// The lines of a value of so many bytes in chunks.
-fn lines_of(payload: &str, len: usize) -> String {
+pub(super) fn lines_of(payload: &str, len: usize) -> String {
     let trailer = if payload.ends_with("TRAILER") {
         "x-amz-trailer: x-amz-checksum-crc32\r\n"
     } else {
@@ -469,6 +474,9 @@ fn chunks_are_as_they_were_announced() {
         &b"1\r\na\r\n0\r\nx-amz-checksum-crc32:6Le+Qw==\r\n\r\n"[..],
     );
     assert_eq!(ask(plain, &lines, whole), "200");
+    let mode = format!("x-amz-checksum-mode: ENABLED\r\n{}", bearer("ann"));
+    let got = server.request("HEAD", "/b/key", &mode, b"");
+    assert_eq!(got.header("x-amz-checksum-crc32"), Some("6Le+Qw=="));
     let without = lines.replace("x-amz-decoded-content-length: 1\r\n", "");
     assert_eq!(ask(plain, &without, whole), "411 MissingContentLength");
     for len in [0, 2] {

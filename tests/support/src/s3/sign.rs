@@ -98,11 +98,15 @@ impl Keys {
     }
 }
 
-/// The names of the fields that are signed, those in these lines and Host, and their canonical text.
+/// The names of the fields that are signed, those in these lines and Host, which is that of tests unless they have one,
+/// and their canonical text.
 fn headers(lines: &str) -> (String, String) {
     let lines = lines.split("\r\n").filter_map(|line| line.split_once(':'));
     let lines = lines.map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()));
-    let mut headers: Vec<_> = lines.chain([("host".to_owned(), "t".to_owned())]).collect();
+    let mut headers: Vec<_> = lines.collect();
+    if headers.iter().all(|(name, _)| name != "host") {
+        headers.push(("host".to_owned(), "t".to_owned()));
+    }
     headers.sort();
     let names: Vec<&str> = headers.iter().map(|(name, _)| name.as_str()).collect();
     let text = headers
