@@ -185,19 +185,19 @@ pub fn chunk_chain(data: &[u8]) {
         is_signed: true,
         has_trailers: kind & 1 > 0,
     };
-    let (mut signer, mut body) = (chain(), Vec::new());
+    let (mut last, mut body) = (chain(), Vec::new());
     let chunks = value.chunks(usize::from(chunk) + 1).chain([&[][..]]);
     for chunk in chunks {
-        let text = signer.of_chunk(&Sha256::digest(chunk));
-        signer.previous = signer.key.sign(&text);
-        let line = format!("{:x};chunk-signature={}\r\n", chunk.len(), signer.previous);
+        let text = last.of_chunk(&Sha256::digest(chunk));
+        last.previous = last.key.sign(&text);
+        let line = format!("{:x};chunk-signature={}\r\n", chunk.len(), last.previous);
         let end: &[u8] = if chunk.is_empty() { b"" } else { b"\r\n" };
         body.extend([line.as_bytes(), chunk, end].concat());
     }
     let trailer = "x-amz-checksum-crc32:AAAAAA==";
     if framing.has_trailers {
-        let text = signer.of_trailers(&format!("{trailer}\n"));
-        let signature = signer.key.sign(&text);
+        let text = last.of_trailers(&format!("{trailer}\n"));
+        let signature = last.key.sign(&text);
         body.extend(format!("{trailer}\r\nx-amz-trailer-signature:{signature}\r\n").bytes());
     }
     body.extend(b"\r\n");
