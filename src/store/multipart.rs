@@ -349,7 +349,7 @@ fn left(
 ) -> Option<Arc<Multipart>> {
     let mut record = Record::find(dir, id).ok()??;
     let (was_synced, is_synced) = (record.synced.is_some(), durability == Durability::Disk);
-    if !(was_synced && is_synced) && !record.is_of_this_start() {
+    if !(was_synced && is_synced || record.is_of_this_start()) {
         return None;
     }
     let begun = Meta::of(&stat(dir, &format!("{id}.json")).ok()?)
