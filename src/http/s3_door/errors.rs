@@ -41,6 +41,7 @@ refusals! {
     NO_SUCH_UPLOAD = NOT_FOUND "no-such-upload" "there is no such upload: it was completed, aborted, or has expired";
     INVALID_PART = BAD_REQUEST "invalid-part" "a part is missing, or has another ETag";
     INVALID_ORDER = BAD_REQUEST "invalid-part-order" "the parts are not listed in the order of their numbers";
+    OTHER_SIZE = BAD_REQUEST "other-size" "the parts are not as long together as x-amz-mp-object-size says";
     BAD_ARGUMENT = BAD_REQUEST "bad-argument" "a parameter or a field has no value that it can have";
     ITSELF = BAD_REQUEST "copy-to-itself" "an object is copied to itself only with x-amz-metadata-directive: REPLACE";
     BAD_RANGE = RANGE_NOT_SATISFIABLE "range-not-satisfiable" "the range does not lie within the object";

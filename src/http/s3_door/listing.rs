@@ -7,7 +7,6 @@ use crate::access::Right;
 use crate::http::auth::credentials::Principal;
 use crate::http::auth::need::Need;
 use crate::http::body::request::Received;
-use crate::http::head::syntax::encoded;
 use crate::http::listing::perform::written;
 use crate::http::listing::{Item, items};
 use crate::http::refusal::Refusal;
@@ -16,9 +15,10 @@ use crate::http::request::head::RequestHead;
 use crate::http::response::Outcome;
 use crate::http::s3_door::buckets::document;
 use crate::http::s3_door::errors::{BAD_ARGUMENT, NO_BUCKET};
-use crate::http::s3_door::target::{Target, name_of, needs_bucket};
+use crate::http::s3_door::target::{Target, name_of, needs_bucket, number};
 use crate::http::s3_door::xml::Document;
 use crate::http::verb::{Parsed, Verb, parsed};
+use crate::sigv4::path;
 use crate::store::{Key, Listing, Page, Prefixes};
 
 /// The most keys of an answer.
@@ -93,12 +93,6 @@ impl Asked {
     }
 }
 
-/// A number in the query.
-pub fn number(asked: &RequestHead<'_>, name: &str, otherwise: usize) -> Result<usize, Refusal> {
-    let number = asked.query.get(name).map(str::parse).transpose();
-    Ok(number.map_err(|_| BAD_ARGUMENT)?.unwrap_or(otherwise))
-}
-
 /// Whether keys are to be encoded as in a URL.
 pub fn encodes(asked: &RequestHead<'_>) -> Result<bool, Refusal> {
     match asked.query.get("encoding-type") {
@@ -108,12 +102,9 @@ pub fn encodes(asked: &RequestHead<'_>) -> Result<bool, Refusal> {
     }
 }
 
+/// The text of a key in an answer. A `/` is never encoded.
 pub fn shown(key: &str, encodes: bool) -> String {
-    if encodes {
-        encoded(key).to_string()
-    } else {
-        key.to_owned()
-    }
+    if encodes { path(key) } else { key.to_owned() }
 }
 
 /// The objects of a bucket.
@@ -158,15 +149,29 @@ impl Verb for List {
             }
             return Ok(document(asked.answer(found)));
         }
-        let page = asked.page(&asked.after, self.within);
+        let page = asked.page(&asked.after, self.within.clone());
+        let whole = page.prefix.clone();
+        // The folder that the prefix names is an object, which is in no group.
+        let is_named = page.by_folder && whole.ends_with('/') && asked.after < asked.prefix;
+        let has_own = is_named && stays(request, &whole, self.within).await?;
         let listing = service.store.list(service.reactor, page).await?;
         if listing.keys.is_empty() && listing.folders.is_empty() {
             needs_bucket(request, &asked.bucket).await?;
         }
         let render = move |listing: &Listing| {
             let mut found = Found::default();
-            for item in items(listing) {
+            let own = has_own.then_some(Item {
+                text: &whole,
+                value: None,
+            });
+            let mut last = None;
+            for item in own.into_iter().chain(items(listing)) {
+                if found.count == asked.most {
+                    found.next = last;
+                    return asked.answer(found);
+                }
                 found.add(&asked, &item);
+                last = Some(name_of(item.text, &asked.bucket).to_owned());
             }
             let next = listing.next.as_deref();
             found.next = next.map(|next| name_of(next, &asked.bucket).to_owned());
@@ -176,6 +181,24 @@ impl Verb for List {
             written(&service.store, listing, false, render).await?,
         ))
     }
+}
+
+/// Whether the folder of this `name`, which ends with `/`, stays.
+pub async fn stays(
+    request: &RequestContext,
+    name: &str,
+    within: Prefixes,
+) -> Result<bool, Refusal> {
+    let service = &*request.service;
+    let first = Page {
+        prefix: name.to_owned(),
+        limit: 1,
+        folders: true,
+        within,
+        ..Page::default()
+    };
+    let listing = service.store.list(service.reactor, first).await?;
+    Ok(listing.folders.first().is_some_and(|it| it == name))
 }
 
 /// What an answer lists.
@@ -231,6 +254,13 @@ impl Found {
 /// The entity tag of a folder, which has no bytes and no version.
 pub const FOLDER_TAG: &str = "\"folder-0\"";
 
+/// What `name` begins with, up to the first `delimiter` behind `prefix`, if it has one there.
+pub fn common_prefix<'n>(name: &'n str, prefix: &str, delimiter: &str) -> Option<&'n str> {
+    let rest = name.get(prefix.len()..).filter(|_| !delimiter.is_empty())?;
+    let end = prefix.len() + rest.find(delimiter)? + delimiter.len();
+    name.get(..end)
+}
+
 /// The listing by a delimiter that the index does not know: page by page, past the keys of each common prefix.
 async fn grouped(
     request: &RequestContext,
@@ -251,11 +281,8 @@ async fn grouped(
             if skips.as_ref().is_some_and(|it: &String| name < &**it) {
                 continue;
             }
-            let rest = name.get(asked.prefix.len()..).unwrap_or_default();
-            let end = rest.find(&asked.delimiter);
-            let end = end.map(|at| asked.prefix.len() + at + asked.delimiter.len());
-            let common = end.and_then(|end| name.get(..end));
-            if common.is_some_and(|it| it <= &*asked.after && asked.after.starts_with(it)) {
+            let common = common_prefix(name, &asked.prefix, &asked.delimiter);
+            if common.is_some_and(|it| asked.after.starts_with(it)) {
                 // It was on the page before.
                 skips = common.map(|it| format!("{it}{LAST}"));
                 continue;
@@ -316,7 +343,7 @@ impl Asked {
                 &self.shown(self.mark.as_deref().unwrap_or_default()),
             );
             if let Some(next) = next {
-                text.add("NextMarker", &self.shown(&next));
+                text.add("NextMarker", &self.shown(next.trim_end_matches(LAST)));
             }
         }
         text.raw(&found.contents);

@@ -29,14 +29,14 @@ use crate::http::response::{Outcome, empty, with};
 use crate::http::s3_door::buckets::document;
 use crate::http::s3_door::copy::source;
 use crate::http::s3_door::errors::{
-    BAD_ARGUMENT, BAD_RANGE, INVALID_ORDER, INVALID_PART, NO_BUCKET, NO_SUCH_UPLOAD,
+    BAD_ARGUMENT, BAD_RANGE, INVALID_ORDER, INVALID_PART, NO_BUCKET, NO_SUCH_UPLOAD, OTHER_SIZE,
 };
-use crate::http::s3_door::listing::{MOST, encodes, number, shown};
+use crate::http::s3_door::listing::{MOST, common_prefix, encodes, shown};
 use crate::http::s3_door::payload::Payload;
 use crate::http::s3_door::stores::{described, unless_gone};
 use crate::http::s3_door::target::{
-    Target, bucket_of, conditions, is_own_field, name_of, needs_bucket, not_found, own_fields,
-    stored_fields,
+    Target, bucket_of, conditions, is_own_field, name_of, needs_bucket, not_found, number,
+    own_fields, stored_fields,
 };
 use crate::http::s3_door::xml::{self, BAD_XML, Document};
 use crate::http::service_config::ServiceConfig;
@@ -141,10 +141,11 @@ impl Named {
         vec![Need::Store(self.key.as_str().into())]
     }
 
-    fn find<'r>(
+    async fn find<'r>(
         &self,
         request: &'r RequestContext,
     ) -> Result<(&'r Directory, Arc<Multipart>), Refusal> {
+        needs_bucket(request, &self.key).await?;
         let directory = request.service.store.resumable()?;
         let found = self.id.and_then(|id| directory.multipart(id));
         let found = found.filter(|it| it.key == self.key);
@@ -226,7 +227,7 @@ impl Verb for Part {
             mut put,
             payload,
         } = *self;
-        let (_, upload) = named.find(request)?;
+        let (_, upload) = named.find(request).await?;
         request.begin_change(&[])?;
         // The digests are those of the part.
         (put.len, put.following) = (payload.len, payload.announced());
@@ -277,7 +278,7 @@ impl Verb for CopyPart {
     }
 
     async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
-        let (_, upload) = self.named.find(request)?;
+        let (_, upload) = self.named.find(request).await?;
         request.begin_change(&[])?;
         let service = &*request.service;
         let (store, reactor) = (&service.store, service.reactor);
@@ -399,12 +400,12 @@ impl Verb for Complete {
             len,
             payload,
         } = *self;
-        let (directory, upload) = named.find(request)?;
+        let (directory, upload) = named.find(request).await?;
         let listed: Listed = xml::receive(request, payload, body).await?;
         let parts = selected(&upload, &listed)?;
         let total = parts.iter().map(|part| part.meta.len).sum();
         if len.is_some_and(|len| len != total) {
-            return Err(BAD_ARGUMENT);
+            return Err(OTHER_SIZE);
         }
         let service = &*request.service;
         let fields = directory.fields_of(&upload).await?;
@@ -491,7 +492,7 @@ impl Verb for Abort {
     }
 
     async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
-        let (directory, upload) = self.0.find(request)?;
+        let (directory, upload) = self.0.find(request).await?;
         request.begin_change(&[])?;
         directory.remove_multipart(&upload).await?;
         request.changed(&self.0.key);
@@ -525,7 +526,7 @@ impl Verb for ListParts {
     }
 
     async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
-        let (_, upload) = self.named.find(request)?;
+        let (_, upload) = self.named.find(request).await?;
         let all = upload.parts();
         let rest = all.partition_point(|part| usize::from(part.number) <= self.after);
         let (page, is_cut) = match all.get(rest..rest + self.most) {
@@ -535,6 +536,7 @@ impl Verb for ListParts {
         let mut text = Document::new("ListPartsResult", true);
         name_object(&mut text, &upload.key);
         text.show("UploadId", upload.id);
+        text.show("StorageClass", "STANDARD");
         text.show("PartNumberMarker", self.after);
         text.show("MaxParts", self.most);
         text.show("IsTruncated", is_cut);
@@ -563,6 +565,7 @@ pub fn list(asked: &RequestHead<'_>, target: Target) -> Parsed {
     parsed(ListUploads {
         bucket: target.bucket().ok_or(NO_BUCKET)?,
         prefix: get("prefix"),
+        delimiter: get("delimiter"),
         after: (get("key-marker"), get("upload-id-marker")),
         most: number(asked, "max-uploads", MOST)?.min(MOST),
         encodes: encodes(asked)?,
@@ -572,6 +575,7 @@ pub fn list(asked: &RequestHead<'_>, target: Target) -> Parsed {
 struct ListUploads {
     bucket: Key<'static>,
     prefix: String,
+    delimiter: String,
     after: (String, String),
     most: usize,
     encodes: bool,
@@ -603,27 +607,55 @@ impl Verb for ListUploads {
             let is_after = name > *key || name == *key && !id.is_empty() && own > *id;
             (key.is_empty() || is_after) && may_list(upload.key.as_str())
         });
-        let is_cut = all.len() > self.most;
-        all.truncate(self.most);
-        let mut text = Document::new("ListMultipartUploadsResult", true);
-        text.add("Bucket", self.bucket.as_str());
-        text.add("Prefix", &shown(&self.prefix, self.encodes));
-        text.add("KeyMarker", &shown(key, self.encodes));
-        text.add("UploadIdMarker", id);
-        text.show("MaxUploads", self.most);
-        text.show("IsTruncated", is_cut);
-        if let Some(last) = all.last().filter(|_| is_cut) {
-            text.add("NextKeyMarker", &shown(&name(last), self.encodes));
-            text.show("NextUploadIdMarker", last.id);
-        }
+        let (mut uploads, mut prefixes) = (Document::part(), Document::part());
+        // Of what is shown: how many, the name of the last, and its upload.
+        let (mut shows, mut last, mut is_cut) = (0, (key.clone(), None), false);
         for upload in &all {
-            text.within("Upload", |text| {
-                text.add("Key", &shown(&name(upload), self.encodes));
+            let name = name(upload);
+            let common = common_prefix(&name, &self.prefix, &self.delimiter);
+            if common.is_some_and(|it| last.0.starts_with(it)) {
+                continue;
+            }
+            if shows == self.most {
+                is_cut = shows > 0;
+                break;
+            }
+            shows += 1;
+            last = (common.unwrap_or(&name).to_owned(), Some(upload.id));
+            if common.is_some() {
+                prefixes.within("CommonPrefixes", |text| {
+                    text.add("Prefix", &shown(&last.0, self.encodes));
+                });
+                continue;
+            }
+            uploads.within("Upload", |text| {
+                text.add("Key", &shown(&name, self.encodes));
                 text.show("UploadId", upload.id);
                 text.show("StorageClass", "STANDARD");
                 text.date("Initiated", upload.begun);
             });
         }
+        let mut text = Document::new("ListMultipartUploadsResult", true);
+        text.add("Bucket", self.bucket.as_str());
+        text.add("Prefix", &shown(&self.prefix, self.encodes));
+        if !self.delimiter.is_empty() {
+            text.add("Delimiter", &shown(&self.delimiter, self.encodes));
+        }
+        if self.encodes {
+            text.show("EncodingType", "url");
+        }
+        text.add("KeyMarker", &shown(key, self.encodes));
+        text.add("UploadIdMarker", id);
+        text.show("MaxUploads", self.most);
+        text.show("IsTruncated", is_cut);
+        if let (name, Some(id)) = last
+            && is_cut
+        {
+            text.add("NextKeyMarker", &shown(&name, self.encodes));
+            text.show("NextUploadIdMarker", id);
+        }
+        text.raw(&uploads.end());
+        text.raw(&prefixes.end());
         Ok(document(text.end()))
     }
 }

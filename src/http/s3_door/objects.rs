@@ -24,13 +24,13 @@ use crate::http::request::head::RequestHead;
 use crate::http::response::{Outcome, Reply, empty, with};
 use crate::http::s3_door::buckets::document;
 use crate::http::s3_door::errors::{BAD_ARGUMENT, NO_SUCH_VERSION};
-use crate::http::s3_door::listing::FOLDER_TAG;
+use crate::http::s3_door::listing::{FOLDER_TAG, stays};
 use crate::http::s3_door::target::{Target, conditions, is_own_field, not_found};
 use crate::http::s3_door::xml::Document;
 use crate::http::values::get::{self, GetOptions, GetOutcome};
 use crate::http::values::representation::validators;
 use crate::http::verb::{BodyUse, Parsed, Verb, parsed};
-use crate::store::{Found, Key, Page, Preconditions, Prefixes, Purpose, kept_lines};
+use crate::store::{Found, Key, Preconditions, Prefixes, Purpose, kept_lines};
 
 /// The parameters of a GET that replace fields of its answer.
 const OVERRIDES: [(&str, HeaderName); 6] = [
@@ -77,6 +77,14 @@ pub fn get(asked: &RequestHead<'_>, target: Target) -> Parsed {
     })
 }
 
+const ATTRIBUTES: [&str; 5] = [
+    "ETag",
+    "Checksum",
+    "ObjectParts",
+    "StorageClass",
+    "ObjectSize",
+];
+
 /// The attributes of an object that are asked for.
 pub fn attributes(asked: &RequestHead<'_>, target: Target) -> Parsed {
     let Target::Object(key) = target else {
@@ -87,7 +95,8 @@ pub fn attributes(asked: &RequestHead<'_>, target: Target) -> Parsed {
         .filter_map(|line| line.to_str().ok())
         .flat_map(|line| line.split(','));
     let wanted: Vec<_> = wanted.map(|name| name.trim().to_owned()).collect();
-    if wanted.is_empty() {
+    let is_known = |name: &String| ATTRIBUTES.contains(&name.as_str());
+    if wanted.is_empty() || !wanted.iter().all(is_known) {
         return Err(BAD_ARGUMENT);
     }
     parsed(Attributes {
@@ -221,17 +230,7 @@ impl Verb for GetFolder {
     }
 
     async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
-        let service = &*request.service;
-        let name = format!("{}/", self.0);
-        let first = Page {
-            prefix: name.clone(),
-            limit: 1,
-            folders: true,
-            within: Prefixes::all(),
-            ..Page::default()
-        };
-        let listing = service.store.list(service.reactor, first).await?;
-        if listing.folders.first() != Some(&name) {
+        if !stays(request, &format!("{}/", self.0), Prefixes::all()).await? {
             return Err(not_found(request, &self.0).await);
         }
         let response = with(empty(StatusCode::OK), |headers| {

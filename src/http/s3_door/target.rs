@@ -48,7 +48,7 @@ const FIELDS: [&str; 21] = [
 ];
 
 /// The fields that may have these values alone.
-const WITH: [(&str, &[&str]); 7] = [
+const WITH: [(&str, &[&str]); 8] = [
     ("x-amz-acl", &["private", "bucket-owner-full-control"]),
     ("x-amz-api-version", &["2006-03-01"]),
     ("x-amz-object-ownership", &["BucketOwnerEnforced"]),
@@ -56,6 +56,8 @@ const WITH: [(&str, &[&str]); 7] = [
     ("x-amz-storage-class", &["STANDARD"]),
     ("x-amz-tagging-directive", &["COPY"]),
     ("x-amz-bucket-object-lock-enabled", &["false"]),
+    // There is no lock to go past.
+    ("x-amz-bypass-governance-retention", &["true", "false"]),
 ];
 
 /// Refuses a field of S3 that this door does not know.
@@ -75,6 +77,12 @@ pub fn check_fields(asked: &RequestHead<'_>) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+/// A number in the query.
+pub fn number(asked: &RequestHead<'_>, name: &str, otherwise: usize) -> Result<usize, Refusal> {
+    let number = asked.query.get(name).map(str::parse).transpose();
+    Ok(number.map_err(|_| BAD_ARGUMENT)?.unwrap_or(otherwise))
 }
 
 /// What a request is for.
