@@ -2,6 +2,7 @@
 
 mod memory;
 mod signed;
+mod versity;
 
 use crate::support::prelude::*;
 use crate::support::s3::Bucket;
