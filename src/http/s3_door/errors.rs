@@ -44,6 +44,7 @@ refusals! {
     NO_SUCH_PART = RANGE_NOT_SATISFIABLE "no-such-part" InvalidPartNumber "an object has one part here";
     INVALID_PART = BAD_REQUEST "invalid-part" InvalidPart "a part is missing, or has another ETag";
     INVALID_ORDER = BAD_REQUEST "invalid-part-order" InvalidPartOrder "the parts are not listed in the order of their numbers";
+    OTHER_SIZE = BAD_REQUEST "other-size" InvalidRequest "the parts are not as long together as x-amz-mp-object-size says";
     BAD_ARGUMENT = BAD_REQUEST "bad-argument" InvalidArgument "a parameter or a field has no value that it can have";
     ITSELF = BAD_REQUEST "copy-to-itself" InvalidRequest "an object is copied to itself only with x-amz-metadata-directive: REPLACE";
     ONLY_SIGNED = BAD_REQUEST "only-signed" InvalidRequest "response- parameters are for signed requests";

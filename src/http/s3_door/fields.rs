@@ -27,7 +27,7 @@ const FIELDS: &str = "x-amz-algorithm x-amz-bucket-region x-amz-checksum- x-amz-
     x-amz-security-token x-amz-te x-amz-trailer x-amz-user-agent x-amz-mp-object-size";
 
 /// The fields that may have these values alone.
-const WITH: [(&str, &[&str]); 7] = [
+const WITH: [(&str, &[&str]); 8] = [
     ("x-amz-acl", &["private", "bucket-owner-full-control"]),
     ("x-amz-api-version", &["2006-03-01"]),
     ("x-amz-optional-object-attributes", &["RestoreStatus"]),
@@ -35,6 +35,8 @@ const WITH: [(&str, &[&str]); 7] = [
     ("x-amz-storage-class", &["STANDARD"]),
     ("x-amz-tagging-directive", &["COPY"]),
     ("x-amz-bucket-object-lock-enabled", &["false"]),
+    // There is no lock to go past.
+    ("x-amz-bypass-governance-retention", &["true", "false"]),
 ];
 
 /// Refuses a field of S3 that this door does not know.

@@ -8,7 +8,6 @@ use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use crate::access::Right;
 use crate::http::auth::need::Need;
 use crate::http::body::response::Body;
-use crate::http::head::syntax::encoded;
 use crate::http::listing::perform::written;
 use crate::http::listing::{Item, items};
 use crate::http::refusal::Refusal;
@@ -19,6 +18,7 @@ use crate::http::s3_door::operation::{Takes, operation};
 use crate::http::s3_door::target::{Target, name_of, needs_bucket};
 use crate::http::s3_door::xml::{Document, answered};
 use crate::http::verb::Parsed;
+use crate::sigv4::path;
 use crate::store::{Error, Key, Listing, Page, Prefixes, Store};
 
 /// The most keys of an answer.
@@ -87,22 +87,6 @@ impl Asked {
         }
     }
 
-    /// The dates of the folders that are objects of `listing`.
-    async fn dates(
-        &self,
-        store: &Store,
-        listing: &Listing,
-        within: &Prefixes,
-    ) -> Result<HashMap<String, SystemTime>, Error> {
-        // By this delimiter folders are common prefixes, which have no dates.
-        let folders = match &*self.delimiter {
-            "/" => Vec::new(),
-            _ => listing.folders.clone(),
-        };
-        let dates = store.folder_dates(folders.clone(), within).await?;
-        Ok(folders.into_iter().zip(dates).collect())
-    }
-
     /// The text of a key in the answer.
     fn shown(&self, key: &str) -> String {
         shown(key, self.encodes)
@@ -124,12 +108,19 @@ pub fn encodes(asked: &RequestHead<'_>) -> Result<bool, Refusal> {
     }
 }
 
+/// The text of a key in an answer. A `/` is never encoded.
 pub fn shown(key: &str, encodes: bool) -> String {
-    if encodes {
-        encoded(key).to_string()
-    } else {
-        key.to_owned()
-    }
+    if encodes { path(key) } else { key.to_owned() }
+}
+
+/// The dates of `folders` that are objects.
+async fn dates_of(
+    store: &Store,
+    folders: Vec<String>,
+    within: &Prefixes,
+) -> Result<HashMap<String, SystemTime>, Error> {
+    let dates = store.folder_dates(folders.clone(), within).await?;
+    Ok(folders.into_iter().zip(dates).collect())
 }
 
 /// The objects of a bucket.
@@ -153,16 +144,32 @@ pub fn list(asked: &RequestHead<'_>, target: Target) -> Parsed {
             }
             return Ok(answered(Body::bytes(asked.answer(found))));
         }
-        let within = page.within.clone();
+        let (whole, within) = (page.prefix.clone(), page.within.clone());
+        // The folder that the prefix names is an object, which is in no group.
+        let is_named = page.by_folder && whole.ends_with('/') && asked.after < asked.prefix;
+        let has_own = is_named && stays(request, &whole, within.clone()).await?;
+        let own = has_own.then_some(whole);
         let listing = service.store.list(service.reactor, page).await?;
-        let dates = asked.dates(&service.store, &listing, &within).await?;
+        // By this delimiter the others are common prefixes, which have no dates.
+        let folders = match &*asked.delimiter {
+            "/" => own.clone().into_iter().collect(),
+            _ => listing.folders.clone(),
+        };
+        let dates = dates_of(&service.store, folders, &within).await?;
         if listing.keys.is_empty() && listing.folders.is_empty() {
             needs_bucket(request, &asked.bucket).await?;
         }
         let render = move |listing: &Listing| {
             let mut found = Found::default();
-            for item in items(listing) {
+            let own = own.as_deref().map(|text| Item { text, value: None });
+            let mut last = None;
+            for item in own.into_iter().chain(items(listing)) {
+                if found.count == asked.most {
+                    found.next = last;
+                    return asked.answer(found);
+                }
                 found.add(&asked, &item, &dates);
+                last = Some(name_of(item.text, &asked.bucket).to_owned());
             }
             let next = listing.next.as_deref();
             found.next = next.map(|next| name_of(next, &asked.bucket).to_owned());
@@ -171,6 +178,24 @@ pub fn list(asked: &RequestHead<'_>, target: Target) -> Parsed {
         let text = written(&service.store, listing, false, render).await?;
         Ok(answered(Body::bytes(text)))
     })
+}
+
+/// Whether the folder of this `name`, which ends with `/`, stays.
+pub async fn stays(
+    request: &RequestContext,
+    name: &str,
+    within: Prefixes,
+) -> Result<bool, Refusal> {
+    let service = &*request.service;
+    let first = Page {
+        prefix: name.to_owned(),
+        limit: 1,
+        folders: true,
+        within,
+        ..Page::default()
+    };
+    let listing = service.store.list(service.reactor, first).await?;
+    Ok(listing.folders.first().is_some_and(|it| it == name))
 }
 
 /// What an answer lists.
@@ -230,6 +255,13 @@ impl Found {
 /// The entity tag of a folder, which has no bytes and no version.
 pub const FOLDER_TAG: &str = "\"folder-0\"";
 
+/// What `name` begins with, up to the first `delimiter` behind `prefix`, if it has one there.
+pub fn common_prefix<'n>(name: &'n str, prefix: &str, delimiter: &str) -> Option<&'n str> {
+    let rest = name.get(prefix.len()..).filter(|_| !delimiter.is_empty())?;
+    let end = prefix.len() + rest.find(delimiter)? + delimiter.len();
+    name.get(..end)
+}
+
 /// The listing by a delimiter that the index does not know: page by page, past the keys of each common prefix.
 async fn grouped(
     request: &RequestContext,
@@ -244,18 +276,15 @@ async fn grouped(
             ..asked.page(&after, within.clone())
         };
         let listing = service.store.list(service.reactor, page).await?;
-        let dates = asked.dates(&service.store, &listing, &within).await?;
+        let dates = dates_of(&service.store, listing.folders.clone(), &within).await?;
         let mut skips = None;
         for item in items(&listing) {
             let name = name_of(item.text, &asked.bucket);
             if skips.as_ref().is_some_and(|it: &String| name < &**it) {
                 continue;
             }
-            let rest = name.get(asked.prefix.len()..).unwrap_or_default();
-            let end = rest.find(&asked.delimiter);
-            let end = end.map(|at| asked.prefix.len() + at + asked.delimiter.len());
-            let common = end.and_then(|end| name.get(..end));
-            if common.is_some_and(|it| it <= &*asked.after && asked.after.starts_with(it)) {
+            let common = common_prefix(name, &asked.prefix, &asked.delimiter);
+            if common.is_some_and(|it| asked.after.starts_with(it)) {
                 // It was on the page before.
                 skips = common.map(|it| format!("{it}{LAST}"));
                 continue;
@@ -316,7 +345,7 @@ impl Asked {
                 &self.shown(self.mark.as_deref().unwrap_or_default()),
             );
             if let Some(next) = next {
-                text.add("NextMarker", &self.shown(&next));
+                text.add("NextMarker", &self.shown(next.trim_end_matches(LAST)));
             }
         }
         text.raw(&found.contents);

@@ -26,12 +26,14 @@ use crate::http::s3_door::errors::{BAD_ARGUMENT, BAD_RANGE, NO_SUCH_UPLOAD};
 use crate::http::s3_door::fields::{add_checksums, described, is_own_field, stored_fields};
 use crate::http::s3_door::operation::{Takes, operation};
 use crate::http::s3_door::payload::Payload;
-use crate::http::s3_door::target::{Target, bucket_of, name_of, needs_bucket, not_found};
+use crate::http::s3_door::target::{
+    Target, bucket_of, check_bucket, name_of, needs_bucket, not_found,
+};
 use crate::http::s3_door::xml::Document;
 use crate::http::values::put::{PutRequest, count_upload, receive};
 use crate::http::verb::Parsed;
 use crate::store::{
-    Directory, Found, Key, MOST_PARTS, Multipart, Preconditions, Purpose, ReceivedPart, Upload,
+    Found, Key, MOST_PARTS, Multipart, Preconditions, Purpose, ReceivedPart, Store, Upload,
     UploadHead, UploadId,
 };
 
@@ -98,7 +100,9 @@ impl Named {
         Need::Store(self.key.to_string().into())
     }
 
-    fn find(&self, directory: &Directory) -> Result<Arc<Multipart>, Refusal> {
+    async fn find(&self, store: &Store) -> Result<Arc<Multipart>, Refusal> {
+        check_bucket(store, &self.key).await?;
+        let directory = store.resumable()?;
         let found = self.id.and_then(|id| directory.multipart(id));
         let found = found.filter(|it| it.key == self.key);
         let found = found.ok_or(NO_SUCH_UPLOAD)?;
@@ -114,7 +118,7 @@ impl Named {
         len: Option<u64>,
         receive: impl AsyncFnOnce(&mut Upload<'_>) -> Result<(), Refusal>,
     ) -> Result<ReceivedPart, Refusal> {
-        let upload = self.find(request.service.store.resumable()?)?;
+        let upload = self.find(&request.service.store).await?;
         request.begin_change(&[])?;
         let mut head = UploadHead {
             len,
@@ -180,7 +184,7 @@ fn copy_part(
     let of_from = Need::all(Right::Read, from.as_str()).into_owned();
     let needs = [of_from, named.need()];
     operation(Takes::Nothing, needs, async move |request, _| {
-        named.find(request.service.store.resumable()?)?;
+        named.find(&request.service.store).await?;
         let (store, reactor) = (&request.service.store, request.service.reactor);
         let found = store.get(reactor, &from, false, Purpose::Use).await?;
         let Some(Found::File(source)) = found else {
@@ -211,7 +215,7 @@ pub fn abort(asked: &RequestHead<'_>, target: Target) -> Parsed {
     let named = Named::of(asked, target)?;
     operation(Takes::Nothing, [named.need()], async move |request, _| {
         let directory = request.service.store.resumable()?;
-        let upload = named.find(directory)?;
+        let upload = named.find(&request.service.store).await?;
         request.begin_change(&[])?;
         directory.remove_multipart(&upload).await?;
         request.changed(&named.key);

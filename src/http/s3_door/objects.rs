@@ -20,7 +20,7 @@ use crate::http::s3_door::errors::{BAD_ARGUMENT, NO_SUCH_PART, ONLY_SIGNED};
 use crate::http::s3_door::fields::{
     add_checksums, check_version, conditions, fields_of, own_fields,
 };
-use crate::http::s3_door::listing::FOLDER_TAG;
+use crate::http::s3_door::listing::{FOLDER_TAG, stays};
 use crate::http::s3_door::operation::{Takes, operation};
 use crate::http::s3_door::target::{Target, not_found};
 use crate::http::s3_door::xml::{self, Document};
@@ -93,6 +93,8 @@ pub fn get(asked: &RequestHead<'_>, target: Target) -> Parsed {
     })
 }
 
+const ATTRIBUTES: &str = "ETag Checksum ObjectParts StorageClass ObjectSize";
+
 /// The attributes of an object that are asked for.
 pub fn attributes(asked: &RequestHead<'_>, target: Target) -> Parsed {
     let key = target.object()?;
@@ -100,7 +102,8 @@ pub fn attributes(asked: &RequestHead<'_>, target: Target) -> Parsed {
     let wanted = wanted.filter_map(|line| line.to_str().ok());
     let wanted = wanted.flat_map(|line| line.split(',').map(str::trim));
     let wanted: Vec<_> = wanted.map(str::to_owned).collect();
-    if wanted.is_empty() {
+    let is_known = |name: &String| ATTRIBUTES.split(' ').any(|it| it == name);
+    if wanted.is_empty() || !wanted.iter().all(is_known) {
         return Err(BAD_ARGUMENT);
     }
     let preconditions = conditions(&asked.head.headers, "");
@@ -142,25 +145,18 @@ fn get_folder(folder: Key<'static>) -> Parsed {
     let needs = [Need::Any(Right::Read, name.clone().into())];
     operation(Takes::Nothing, needs, async move |request, _| {
         let service = &*request.service;
-        let mut first = Page {
-            prefix: name.clone(),
-            limit: 1,
-            folders: true,
+        if !stays(request, &name, Prefixes::all()).await? {
+            return Err(not_found(request, &folder).await);
+        }
+        let mut page = Page {
             within: Prefixes::all(),
             ..Page::default()
         };
-        let listing = service.store.list(service.reactor, first.clone()).await?;
-        if listing.folders.first() != Some(&name) {
-            return Err(not_found(request, &folder).await);
-        }
         request.permitted_now(|client| {
-            client.may_list(&mut first);
+            client.may_list(&mut page);
             Ok(())
         })?;
-        let dates = service
-            .store
-            .folder_dates(vec![name], &first.within)
-            .await?;
+        let dates = service.store.folder_dates(vec![name], &page.within).await?;
         let response = with(empty(StatusCode::OK), |headers| {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(UNKNOWN));
             headers.insert(ETAG, HeaderValue::from_static(FOLDER_TAG));

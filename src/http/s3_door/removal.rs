@@ -57,20 +57,25 @@ impl Removal {
         needs.into_iter().map(Need::into_owned).collect()
     }
 
-    /// Removes it; what is not there is gone already, unless a version of it is expected.
+    /// Removes it; what is not there is gone already, unless a version of it is expected, or there is no bucket.
     async fn perform(self, request: &RequestContext) -> Result<(), Refusal> {
         let expects = matches!(&self, Self::Object(asked) if asked.preconditions.is_some());
         let is_gone = |why: &Refusal| {
             *why == NO_SUCH_KEY || matches!(why.cause(), Some(Error::Occupied(_) | Error::NoFolder))
         };
+        let (Self::Object(changes::Delete { key, .. }) | Self::Folder(key)) = &self;
+        let key = key.clone();
         let removed = match self {
             Self::Object(asked) => remove(request, asked).await,
             Self::Folder(folder) => release_folder(request, folder).await,
         };
-        removed.or_else(|why| {
-            let is_gone = !expects && is_gone(&why);
-            is_gone.then_some(()).ok_or(why)
-        })
+        match removed {
+            Err(why) if is_gone(&why) => {
+                needs_bucket(request, &key).await?;
+                if expects { Err(why) } else { Ok(()) }
+            }
+            removed => removed,
+        }
     }
 }
 
@@ -85,9 +90,9 @@ pub struct Listed {
     pub objects: Vec<ListedObject>,
 }
 
-/// One of them.
+/// One of them. A condition that this door does not know is refused, with the request: nothing is removed without it.
 #[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
+#[serde(rename_all = "PascalCase", deny_unknown_fields)]
 pub struct ListedObject {
     /// The name in its bucket.
     pub key: String,

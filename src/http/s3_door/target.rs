@@ -14,7 +14,7 @@ use crate::http::refusal::common::{NO_SUCH_KEY, PRECONDITION};
 use crate::http::request::RequestContext;
 use crate::http::request::head::RequestHead;
 use crate::http::s3_door::errors::{BAD_ARGUMENT, BAD_BUCKET, NO_BUCKET};
-use crate::store::{BadKey, Directory, Key};
+use crate::store::{BadKey, Directory, Key, Store};
 
 /// What a request is for.
 pub enum Target {
@@ -111,8 +111,12 @@ pub fn name_of<'k>(key: &'k str, bucket: &Key<'_>) -> &'k str {
 
 /// Refuses what is for a bucket that is not there.
 pub async fn needs_bucket(request: &RequestContext, key: &Key<'_>) -> Result<(), Refusal> {
-    let bucket = bucket_of(key);
-    let has_bucket = request.service.store.has_folder(&bucket).await?;
+    check_bucket(&request.service.store, key).await
+}
+
+/// The same, of what needs its request no more.
+pub async fn check_bucket(store: &Store, key: &Key<'_>) -> Result<(), Refusal> {
+    let has_bucket = store.has_folder(&bucket_of(key)).await?;
     has_bucket.then_some(()).ok_or(NO_BUCKET)
 }
 

@@ -117,7 +117,9 @@ fn parts_become_a_value() {
         {missing} ; 400 ; ; <Code>InvalidPart</Code>
         {good} ; 404 ; If-Match: x-1 ; NoSuchKey
         {good} ; 400 ; x-amz-checksum-crc32: emyG8Q== ; BadDigest
-        {good} ; 400 ; x-amz-mp-object-size: 1 ; InvalidArgument
+        {good} ; 400 ; x-amz-mp-object-size: 1 ; <Code>InvalidRequest</Code>
+        PUT /none/k?partNumber=1&uploadId={id} x ; 404 ; ; <Code>NoSuchBucket</Code>
+        GET /b/k?uploadId={id} ; 200 ; ; <StorageClass>STANDARD</StorageClass>
         GET /b/k ; 404
         {good} ; 200 ; If-None-Match: * ; <CompleteMultipartUploadResult | <Key>k</Key>
         HEAD /b/k ; 200 ; ; ; content-type: text/css | x-amz-meta-a: 1 | x-amz-upload-id: -

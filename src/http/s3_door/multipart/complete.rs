@@ -12,7 +12,6 @@ use serde::Deserialize;
 use crate::http::audit::AuditEvent;
 use crate::http::auth::credentials::Principal;
 use crate::http::exchange::Exchange;
-
 use crate::http::head::path::path_of;
 use crate::http::head::syntax::append_field;
 use crate::http::locks::Scope;
@@ -20,7 +19,9 @@ use crate::http::refusal::Refusal;
 use crate::http::refusal::common::too_large;
 use crate::http::request::head::RequestHead;
 use crate::http::request::{Service, narrowed};
-use crate::http::s3_door::errors::{BAD_ARGUMENT, INVALID_ORDER, INVALID_PART, NO_SUCH_UPLOAD};
+use crate::http::s3_door::errors::{
+    BAD_ARGUMENT, INVALID_ORDER, INVALID_PART, NO_SUCH_UPLOAD, OTHER_SIZE,
+};
 use crate::http::s3_door::fields::{conditions_of_write, fields_of, own_fields, wants_version};
 use crate::http::s3_door::multipart::{Named, name_object};
 use crate::http::s3_door::operation::{Takes, operation};
@@ -154,9 +155,12 @@ impl Completion {
     async fn perform(mut self) -> Result<Document, Refusal> {
         let service = Rc::clone(&self.service);
         let directory = service.store.resumable()?;
-        let Ok(upload) = self.named.find(directory) else {
-            let etag = self.completed().await?;
-            return Ok(self.document(&etag.ok_or(NO_SUCH_UPLOAD)?));
+        let upload = match self.named.find(&service.store).await {
+            Err(why) if why == NO_SUCH_UPLOAD => {
+                let etag = self.completed().await?;
+                return Ok(self.document(&etag.ok_or(why)?));
+            }
+            found => found?,
         };
         // One that waited for another may find that it is done.
         let _turn = upload.turn.lock().await;
@@ -195,7 +199,7 @@ impl Completion {
         let parts = selected(upload, &self.listed)?;
         let total = parts.iter().map(|part| part.meta.len).sum();
         if self.len.is_some_and(|len| len != total) {
-            return Err(BAD_ARGUMENT);
+            return Err(OTHER_SIZE);
         }
         let (config, limit) = (&self.service.config, self.service.config.limits.max_body);
         if total > limit {
