@@ -385,7 +385,7 @@ impl Client {
             };
             path.push_str(&completion.query);
             (method, body) = ("POST", completion.body);
-            lines.push_str(&format!("Content-Length: {}\r\n", body.len()));
+            lines.extend([format!("Content-Length: {}\r\n", body.len())]);
         }
         let by_webdav = stage.rules.locks.filter(|_| request.by_webdav.is_some());
         let mut other = by_webdav.map(Session::new);

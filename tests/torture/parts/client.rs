@@ -122,14 +122,14 @@ impl Uploader {
         self.dice.shuffle(&mut next);
         next.truncate(2);
         let (id, number) = (&upload.id, upload.number);
-        let send = |n: u16| {
+        let one = |n: u16| {
             let path = format!("{key}?partNumber={n}&uploadId={id}");
             let heard = Session::new(addr).hear("PUT", &path, "", &part(number, n));
             acknowledged(heard).map(|answer| answer.must("etag").to_owned())
         };
         let told: Vec<_> = thread::scope(|scope| {
-            let send = &send;
-            let sent = next.iter().map(|&n| scope.spawn(move || send(n)));
+            let one = &one;
+            let sent = next.iter().map(|&n| scope.spawn(move || one(n)));
             let sent: Vec<_> = sent.collect();
             sent.into_iter()
                 .map(|it| it.join().expect("an end"))
