@@ -157,6 +157,7 @@ pub fn head(_: &RequestHead<'_>, target: Target) -> Parsed {
 struct Configuration {
     #[serde(rename = "LocationConstraint")]
     _region: Option<String>,
+    #[expect(clippy::zero_sized_map_values, reason = "their names tell")]
     #[serde(flatten)]
     others: HashMap<String, IgnoredAny>,
 }

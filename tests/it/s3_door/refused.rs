@@ -150,8 +150,8 @@ impl Scene {
         let mut lines = vec![own.to_owned(), bearer("ann").trim().to_owned()];
         match how.split_once("->") {
             Some((from, to)) => target = target.replacen(from, to, 1),
-            None if how == "nobody" => drop(lines.pop()),
-            None if how == "guest" => lines[1] = bearer("guest").trim().to_owned(),
+            None if how == "nobody" => lines.truncate(1),
+            None if how == "guest" => bearer("guest").trim().clone_into(&mut lines[1]),
             None if how == "a body" => "x".clone_into(&mut body),
             None if how == "a document of another kind" => "<x>".clone_into(&mut body),
             None if how.contains(": ") => {

@@ -188,7 +188,7 @@ impl Completion {
         };
         Ok(found
             .filter(is_same)
-            .map(|found| validators(&found).etag.to_string()))
+            .map(|found| validators(&found).etag.clone()))
     }
 
     async fn publish(
