@@ -71,9 +71,9 @@ impl Uploader {
     }
 
     /// An acknowledged part of an upload that was not asked to be completed.
-    pub(super) fn first_part(&self) -> Option<(&str, u16)> {
+    pub(super) fn first_part(&self) -> Option<(String, u16)> {
         let upload = self.upload.as_ref().filter(|it| !it.may_be_complete)?;
-        Some((&upload.id, *upload.parts.first_key_value()?.0))
+        Some((upload.id.clone(), *upload.parts.first_key_value()?.0))
     }
 
     /// Works until there is no server; counts what is acknowledged in `done`.
