@@ -154,7 +154,7 @@ fn of_many_folders_few_are_in_memory() {
         .on(&DataDir::in_memory())
         .start();
     let above = ["a", "b", "c"].map(|name| name.repeat(250)).join("/");
-    for n in 0..20_000 {
+    for n in 0..8_000 {
         let folder = format!("{above}/{n:0200}");
         fs::create_dir_all(server.dir.file(folder)).expect("folders");
     }
@@ -163,7 +163,8 @@ fn of_many_folders_few_are_in_memory() {
     let first = format!("{}/", "a".repeat(250));
     assert_eq!(remove(&server, &first).status, 200);
     let more = server.proc().peak_rss_kib() - before;
-    assert!(more < 10 << 10, "{more} KiB");
+    // Their names together are 7.6 MB.
+    assert!(more < 4 << 10, "{more} KiB");
     server.dir.assert_holds(&[]);
 }
 
