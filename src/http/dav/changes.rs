@@ -85,8 +85,8 @@ pub async fn delete(
     Ok(empty(StatusCode::NO_CONTENT).into())
 }
 
-/// Removes what was found by this `name`, and its locks; answers what stays of a folder. Nobody gets a lock there until
-/// those are forgotten.
+/// Removes what was found by this `name`, and its locks; answers what stays of a folder. No client gets a lock there
+/// until those are forgotten.
 pub async fn remove(
     request: &RequestContext,
     name: &Name,

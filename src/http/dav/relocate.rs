@@ -100,7 +100,7 @@ pub async fn relocate(request: &RequestContext, target: &Target, asked: Relocate
         ends,
         before,
     };
-    // Nobody gets a lock of what goes until its locks are forgotten.
+    // No client gets a lock of what goes until its locks are forgotten.
     let begin = || request.begin_change(&[Scope::deep(&target.name.text)]);
     let changing = (!is_copy).then(begin).transpose()?;
     let stays = match found {

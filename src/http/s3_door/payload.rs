@@ -199,7 +199,7 @@ fn announced(headers: &HeaderMap) -> Result<Vec<HeaderName>, Refusal> {
 }
 
 impl Chunks {
-    /// The signatures that are to come; `None` where they are not compared, as there are none, or nobody has a key.
+    /// The signatures that are to come; `None` where they are not compared, as there are none, or no subject has a key.
     fn chain(&self, request: &RequestContext) -> Result<Option<Chain>, Refusal> {
         let Some(client) = request.principal().filter(|_| self.framing.is_signed) else {
             return Ok(None);

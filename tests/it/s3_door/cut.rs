@@ -1,5 +1,6 @@
 //! A body that breaks off, of any framing and anywhere, leaves the old value and never looks whole.
 
+use super::element;
 use super::signed::{CHUNKED, UNSIGNED, ann, chunked, holds, lines_of, request, start};
 use crate::support::policy::bearer;
 use crate::support::prelude::*;
@@ -75,11 +76,7 @@ fn a_part_that_breaks_off_is_none() {
     server.request("PUT", "/b/key", &lines, b"old");
     let lines = format!("Content-Length: 0\r\n{}", bearer("ann"));
     let begun = ask(&mut server.connect(), "POST", "/b/key?uploads", &lines, b"").text();
-    let id = begun
-        .split("<UploadId>")
-        .nth(1)
-        .and_then(|it| it.split('<').next());
-    let query = format!("partNumber=1&uploadId={}", id.expect("an id"));
+    let query = format!("partNumber=1&uploadId={}", element(&begun, "UploadId"));
     let value = pattern(3, 250_000);
     for payload in CHUNKED {
         let lines = lines_of(payload, value.len());

@@ -1,6 +1,7 @@
 //! One matrix: an operation that is refused, for each reason, leaves the directory as it was, with all that is staged
 //! and the parts of uploads.
 
+use super::element;
 use crate::refusals::snapshot::Snapshot;
 use crate::support::policy::{bearer, rule, subject, write_policy};
 use crate::support::prelude::*;
@@ -117,11 +118,7 @@ impl Scene {
         let mut open = open.listen("s3+http://127.0.0.1:0").on(&dir).start();
         let lines = format!("Content-Length: 0\r\n{}", bearer("ann"));
         let begun = ask(&mut open.connect(), "POST", "/b/up?uploads", &lines, b"").text();
-        let id = begun
-            .split("<UploadId>")
-            .nth(1)
-            .and_then(|it| it.split('<').next());
-        let id = id.expect("an upload").to_owned();
+        let id = element(&begun, "UploadId");
         let lines = format!("Content-Length: 4\r\n{}", bearer("ann"));
         let part = open.request(
             "PUT",
