@@ -73,7 +73,10 @@ pub fn write(attributes: &Attributes, file: impl AsFd, version: Version) -> Resu
         set_date(&file, date, &[version])?;
         fields = with_date(&fields, None).into_vec().into();
     }
-    if let Some((common, _, of_version)) = parted(&fields) {
+    // Most values have no fields to search.
+    if !fields.is_empty()
+        && let Some((common, _, of_version)) = parted(&fields)
+    {
         let line = format!("{OF_VERSION}{}\n", version.nanos());
         fields = [common, line.as_bytes(), of_version].concat().into();
     }
