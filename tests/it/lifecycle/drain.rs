@@ -7,7 +7,8 @@ use crate::support::prelude::*;
 /// A grace period that is longer than any test waits for an end.
 const PATIENT: &str = "1h";
 
-const LARGE: usize = 32 << 20;
+/// More than the buffers of a connection hold.
+const LARGE: usize = 16 << 20;
 
 /// Half an upload of 1 MiB to `/k`, known to have reached the file system.
 fn half_put(server: &TestServer, value: &[u8]) -> Raw {
@@ -37,7 +38,12 @@ fn requests_in_flight_finish_and_idle_connections_close() {
         (Signal::INT, "reuse-port"),
         (Signal::QUIT, "round-robin"),
     ] {
-        let args = ["--access-log", "--threads", "2", "--dispatch", dispatch];
+        let args = [
+            ["--dispatch", dispatch],
+            ["--threads", "2"],
+            ["--grace-period", PATIENT],
+        ];
+        let args = [&["--access-log"], args.as_flattened()].concat();
         let mut server = TestServer::start(&args);
         let (stored, large) = (pattern(1, 1024 * 1024), pattern(2, LARGE));
         let hot = pattern(3, 30_000);
