@@ -304,8 +304,25 @@ pub fn delete(
 /// What has the name of a folder that is not made, but stays as if it was.
 pub const A_FOLDER: &str = "a folder";
 
-/// Makes the folder of the name `path`, to stay without a value; one that is there stays from now on.
-pub fn make_folder(dir: &ValuesDir, path: &Key<'_>) -> Result<(), Error> {
+/// Makes the folder of the name `path`, to stay without a value; one that is there stays from now on. Those above it are
+/// made where it comes `with_above`, to go with the last in them.
+pub fn make_folder(dir: &ValuesDir, path: &Key<'_>, with_above: bool) -> Result<(), Error> {
+    let above = path.folder();
+    let there = if with_above {
+        let made = dir.make_folder(above);
+        made.map_err(|errno| no_folder(dir, path, "make the folder", errno))?
+            .1
+    } else {
+        above
+    };
+    let made = make_lasting_folder(dir, path);
+    if made.is_err() {
+        dir.remove_empty_folders(above, there);
+    }
+    made
+}
+
+fn make_lasting_folder(dir: &ValuesDir, path: &Key<'_>) -> Result<(), Error> {
     dir.make_lasting_folder(path.as_str())
         .map_err(|errno| match errno {
             Errno::EXIST => match dir.folder(path.as_str()).map(unmark_implicit) {

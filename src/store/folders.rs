@@ -75,10 +75,10 @@ impl ValuesBelow {
 }
 
 impl Store {
-    /// Makes the folder `path`, which stays without a value.
-    pub async fn make_folder(&self, path: Key<'static>) -> Result<(), Error> {
+    /// Makes the folder `path`, which stays without a value, and those above it where it comes `with_above`.
+    pub async fn make_folder(&self, path: Key<'static>, with_above: bool) -> Result<(), Error> {
         self.folders()?
-            .change_folder(path, FolderChange::Make)
+            .change_folder(path, FolderChange::Make { with_above })
             .await
     }
 

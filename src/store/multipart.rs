@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
+use super::attributes::fields;
 use super::bounds::{Account, Staging};
 use super::directory_fd::{open_beneath, stat};
 use super::new_value::NewValue;
@@ -183,12 +184,12 @@ impl Multipart {
         drop(replaced);
     }
 
-    /// The file of `part`; `None` where another has its place.
+    /// The file of `part`, and its fields; `None` where another has its place.
     pub fn open(
         &self,
         writer: &WriteContext,
         part: ReceivedPart,
-    ) -> Result<Option<ValueFile>, Error> {
+    ) -> Result<Option<(ValueFile, Box<[u8]>)>, Error> {
         let (dir, name) = (&writer.temp_dir.parts, self.name(part.number));
         let file = match open_beneath(dir, &name, OFlags::RDONLY, Mode::empty()) {
             Err(Errno::NOENT) => return Ok(None),
@@ -196,8 +197,12 @@ impl Multipart {
         };
         let stat = retry_on_intr(|| rustix::fs::fstat(&file));
         let meta = Meta::of(&stat.map_err(Error::errno_while("look at a part"))?);
+        if meta != part.meta {
+            return Ok(None);
+        }
+        let fields = fields(&file, meta.version)?.unwrap_or_default();
         let file = ValueFile::new(file, writer.dir().disk.clone(), false);
-        Ok((meta == part.meta).then_some(file))
+        Ok(Some((file, fields)))
     }
 }
 

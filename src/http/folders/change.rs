@@ -36,14 +36,29 @@ pub fn report(report: &impl Serialize, stays: &Stays) -> Reply {
 }
 
 /// Makes the folder of this name, to stay without a value.
-pub struct MakeFolder(Key<'static>);
+pub struct MakeFolder {
+    folder: Key<'static>,
+    with_above: bool,
+}
 
 impl MakeFolder {
     /// The folder of this name, if there can be a key below it.
     pub fn of(folder: Key<'static>, config: &ServiceConfig) -> Result<Self, Refusal> {
         let below = Key::new(format!("{folder}/k"))?;
         check_depth(&below, config.limits.max_key_depth)?;
-        Ok(Self(folder))
+        Ok(Self {
+            folder,
+            with_above: false,
+        })
+    }
+
+    /// The same, and the folders that it is in, where they are missing.
+    #[must_use]
+    pub fn with_above(self) -> Self {
+        Self {
+            with_above: true,
+            ..self
+        }
     }
 }
 
@@ -64,7 +79,7 @@ impl Verb for MakeFolder {
 
     fn needs(&self) -> Vec<Need<'_>> {
         // For all keys that there could be below it: none is asked for afterwards.
-        vec![Need::below(Right::Create, self.0.as_str())]
+        vec![Need::below(Right::Create, self.folder.as_str())]
     }
 
     async fn perform(self: Box<Self>, request: &RequestContext, _: &mut Received<'_>) -> Outcome {
@@ -119,10 +134,12 @@ impl Verb for MoveFolder {
 
 /// Makes a folder, or has one stay that would go with its last value.
 pub async fn make_folder(request: &RequestContext, asked: MakeFolder) -> Result<(), Refusal> {
-    let _changing = request.begin_change(&[Scope::one(asked.0.as_str())])?;
-    let made = request.service.store.make_folder(asked.0.clone()).await;
+    let MakeFolder { folder, with_above } = asked;
+    let _changing = request.begin_change(&[Scope::one(folder.as_str())])?;
+    let store = &request.service.store;
+    let made = store.make_folder(folder.clone(), with_above).await;
     if matches!(made, Ok(()) | Err(Error::FolderKept)) {
-        request.changed_folder(&asked.0);
+        request.changed_folder(&folder);
     }
     Ok(made?)
 }

@@ -1,6 +1,6 @@
 //! `CopyObject`: a copy within the server, by a reflink where the file system has one.
 
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use hyper::header::{HeaderMap, HeaderValue};
 use percent_encoding::percent_decode_str;
@@ -10,6 +10,7 @@ use crate::http::changes::move_value;
 use crate::http::head::syntax::has_bad_escape;
 use crate::http::refusal::Refusal;
 use crate::http::request::head::RequestHead;
+use crate::http::response::Reply;
 use crate::http::s3_door::errors::{BAD_ARGUMENT, ITSELF};
 use crate::http::s3_door::fields::{conditions, conditions_of_write, described, wants_version};
 use crate::http::s3_door::operation::{Takes, operation};
@@ -24,10 +25,8 @@ const SOURCE: &str = "x-amz-copy-source";
 /// The conditions of the source, behind this prefix.
 const CONDITION: &str = "x-amz-copy-source-";
 
-/// The key of the object that is to be copied, and what it is to be like; `None` where nothing is copied.
-pub fn source(
-    headers: &HeaderMap,
-) -> Result<Option<(Key<'static>, Option<Preconditions>)>, Refusal> {
+/// What is to be copied, and what it is to be like; `None` where nothing is copied.
+pub fn source(headers: &HeaderMap) -> Result<Option<(Target, Option<Preconditions>)>, Refusal> {
     let Some(source) = headers.get(SOURCE) else {
         return Ok(None);
     };
@@ -41,10 +40,8 @@ pub fn source(
         return Err(BAD_ARGUMENT);
     }
     let name = percent_decode_str(source).decode_utf8();
-    match Target::named(&name.map_err(|_| BAD_ARGUMENT)?)? {
-        Target::Object(key) => Ok(Some((key, conditions(headers, CONDITION)))),
-        _ => Err(BAD_ARGUMENT),
-    }
+    let source = Target::named(&name.map_err(|_| BAD_ARGUMENT)?)?;
+    Ok(Some((source, conditions(headers, CONDITION))))
 }
 
 /// A copy of `from` to `to`.
@@ -81,9 +78,17 @@ pub fn copy(
         let copied = unless_gone(request.service.store.resumable()?, &to, wants, copied)
             .await?
             .published;
-        let mut text = Document::new("CopyObjectResult");
-        text.date("LastModified", copied.modified.unwrap_or(UNIX_EPOCH));
-        text.add("ETag", &copied.etag);
-        Ok(text.answer())
+        Ok(copied_to(
+            copied.modified.unwrap_or(UNIX_EPOCH),
+            &copied.etag,
+        ))
     })
+}
+
+/// The answer about a copy.
+pub fn copied_to(modified: SystemTime, etag: &str) -> Reply {
+    let mut text = Document::new("CopyObjectResult");
+    text.date("LastModified", modified);
+    text.add("ETag", etag);
+    text.answer()
 }

@@ -108,12 +108,18 @@ pub fn stored_fields(headers: &HeaderMap) -> HeaderMap {
     stored
 }
 
-/// The fields of an object that this door alone knows, and sends again.
+/// The fields of an object that this door alone knows, and sends again. One that comes in several lines is one.
 pub fn own_fields(headers: &HeaderMap) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
-    let own = headers
-        .iter()
-        .filter(|(name, _)| is_own_field(name.as_str()));
-    own.map(|(name, value)| (name.clone(), value.clone()))
+    let own = headers.keys().filter(|name| is_own_field(name.as_str()));
+    own.filter_map(|name| {
+        let lines: Vec<_> = headers
+            .get_all(name)
+            .iter()
+            .map(HeaderValue::as_bytes)
+            .collect();
+        let value = HeaderValue::from_bytes(&lines.join(&b","[..])).ok()?;
+        Some((name.clone(), value))
+    })
 }
 
 /// True for such a field.

@@ -81,6 +81,8 @@ static ROWS: &[Row] = rows! {
     READS Object "" objects::get;
     PUT Object "" stores::put;
     DELETE Object "" removal::delete;
+    GET Object "acl" |_, it| says(it, Ok(ACL));
+    GET Bucket "acl" |_, it| says(it, Ok(ACL));
     GET Object "tagging" |_, it| says(it, Ok("<Tagging><TagSet/></Tagging>"));
     GET Bucket "versioning" |_, it| says(it, Ok("<VersioningConfiguration/>"));
     GET Bucket "logging" |_, it| says(it, Ok("<BucketLoggingStatus/>"));
@@ -99,11 +101,13 @@ static ROWS: &[Row] = rows! {
     GET Bucket "website" |_, it| says(it, Err(errors::NO_WEBSITE));
 };
 
+const ACL: &str = "<AccessControlPolicy><Owner><ID>data-server</ID></Owner><AccessControlList/></AccessControlPolicy>";
+
 const REQUEST_PAYMENT: &str =
     "<RequestPaymentConfiguration><Payer>BucketOwner</Payer></RequestPaymentConfiguration>";
 
 /// The parameters of S3 that make another operation of a request, beside those of [`ROWS`].
-const OTHERS: &str = "acl analytics append delete intelligent-tiering inventory legal-hold \
+const OTHERS: &str = "analytics append delete intelligent-tiering inventory legal-hold \
     metadataConfiguration metadataTable metrics policyStatus renameObject restore retention select session torrent \
     versions";
 

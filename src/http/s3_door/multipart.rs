@@ -142,7 +142,8 @@ pub fn part(asked: &RequestHead<'_>, target: Target) -> Parsed {
     let number = number.and_then(Result::ok);
     let number = number.filter(|it| (1..=MOST_PARTS).contains(it));
     let number = number.ok_or(BAD_ARGUMENT)?;
-    if let Some(source) = source(&asked.head.headers)? {
+    if let Some((source, of_source)) = source(&asked.head.headers)? {
+        let source = (source.object()?, of_source);
         let range = asked.head.headers.get("x-amz-copy-source-range");
         let range = range.map(|it| range_of(it).ok_or(BAD_ARGUMENT));
         return copy_part(named, number, source, range.transpose()?);
@@ -151,6 +152,7 @@ pub fn part(asked: &RequestHead<'_>, target: Target) -> Parsed {
     // The digests are those of the part.
     let mut put = Box::new(PutRequest::of(named.key.clone(), asked.config)?);
     (put.following, put.expected) = (payload.announced(), payload.expected());
+    put.checksums = Some(payload.checksums.clone());
     operation(Takes::Body, [named.need()], async move |request, body| {
         let (len, checksums) = (payload.len, payload.checksums.clone());
         let receive = async |part: &mut Upload<'_>| {

@@ -1,6 +1,8 @@
 //! `GetObject`, `HeadObject` and `GetObjectAttributes`. A key that ends with `/` is a folder that stays, and has no
 //! bytes.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use httpdate::fmt_http_date;
 use hyper::StatusCode;
 use hyper::header::{
@@ -13,7 +15,9 @@ use crate::http::auth::credentials::Principal;
 use crate::http::auth::need::Need;
 use crate::http::fields::media::UNKNOWN;
 use crate::http::head::syntax::put as put_field;
+use crate::http::refusal::Refusal;
 use crate::http::refusal::common::{NO_SUCH_KEY, PRECONDITION};
+use crate::http::request::RequestContext;
 use crate::http::request::head::RequestHead;
 use crate::http::response::{Reply, empty, with};
 use crate::http::s3_door::errors::{BAD_ARGUMENT, NO_SUCH_PART, ONLY_SIGNED};
@@ -45,8 +49,10 @@ const OVERRIDES: [(&str, HeaderName); 6] = [
 pub fn get(asked: &RequestHead<'_>, target: Target) -> Parsed {
     check_version(asked)?;
     // An object is its first part.
-    if asked.query.get("partNumber").is_some_and(|it| it != "1") {
-        return Err(NO_SUCH_PART);
+    match asked.query.get("partNumber").map(str::parse::<u32>) {
+        None | Some(Ok(1)) => {}
+        Some(Ok(2..)) => return Err(NO_SUCH_PART),
+        Some(_) => return Err(BAD_ARGUMENT),
     }
     let key = match target {
         Target::Folder(folder) => return get_folder(folder),
@@ -141,28 +147,41 @@ pub fn attributes(asked: &RequestHead<'_>, target: Target) -> Parsed {
 
 /// A folder that stays, as an object without bytes.
 fn get_folder(folder: Key<'static>) -> Parsed {
-    let name = format!("{folder}/");
-    let needs = [Need::Any(Right::Read, name.clone().into())];
+    let needs = [sees_folder(&folder)];
     operation(Takes::Nothing, needs, async move |request, _| {
-        let service = &*request.service;
-        if !stays(request, &name, Prefixes::all()).await? {
-            return Err(not_found(request, &folder).await);
-        }
-        let mut page = Page {
-            within: Prefixes::all(),
-            ..Page::default()
-        };
-        request.permitted_now(|client| {
-            client.may_list(&mut page);
-            Ok(())
-        })?;
-        let dates = service.store.folder_dates(vec![name], &page.within).await?;
+        let date = date_of_folder(request, &folder).await?;
         let response = with(empty(StatusCode::OK), |headers| {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(UNKNOWN));
             headers.insert(ETAG, HeaderValue::from_static(FOLDER_TAG));
-            let dates = dates.into_iter().map(fmt_http_date);
-            dates.for_each(|date| put_field(headers, LAST_MODIFIED, date));
+            put_field(headers, LAST_MODIFIED, fmt_http_date(date));
         });
         Ok(response.into())
     })
+}
+
+/// What shows that a folder stays: the right to read any key in it.
+pub fn sees_folder(folder: &Key<'_>) -> Need<'static> {
+    Need::Any(Right::Read, format!("{folder}/").into())
+}
+
+/// When something in this folder, which stays, was last made or removed.
+pub async fn date_of_folder(
+    request: &RequestContext,
+    folder: &Key<'_>,
+) -> Result<SystemTime, Refusal> {
+    let name = format!("{folder}/");
+    if !stays(request, &name, Prefixes::all()).await? {
+        return Err(not_found(request, folder).await);
+    }
+    let mut page = Page {
+        within: Prefixes::all(),
+        ..Page::default()
+    };
+    request.permitted_now(|client| {
+        client.may_list(&mut page);
+        Ok(())
+    })?;
+    let store = &request.service.store;
+    let dates = store.folder_dates(vec![name], &page.within).await?;
+    Ok(dates.first().copied().unwrap_or(UNIX_EPOCH))
 }

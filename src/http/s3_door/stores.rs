@@ -10,10 +10,11 @@ use crate::http::head::syntax::put as put_field;
 use crate::http::request::head::RequestHead;
 use crate::http::response::{empty, with};
 use crate::http::s3_door::buckets::is_folder;
-use crate::http::s3_door::copy::{copy, source};
+use crate::http::s3_door::copy::{copied_to, copy, source};
 use crate::http::s3_door::errors::{BAD_ARGUMENT, FOLDER_HAS_BODY};
 use crate::http::s3_door::fields::{add_checksums, described, wants_version};
 use crate::http::s3_door::listing::FOLDER_TAG;
+use crate::http::s3_door::objects::{date_of_folder, sees_folder};
 use crate::http::s3_door::operation::{Takes, operation};
 use crate::http::s3_door::payload::Payload;
 use crate::http::s3_door::target::{Target, needs_bucket, unless_gone};
@@ -27,12 +28,13 @@ pub fn put(asked: &RequestHead<'_>, target: Target) -> Parsed {
     if asked.query.has("partNumber") || asked.query.has("versionId") {
         return Err(BAD_ARGUMENT);
     }
-    if let Some(source) = source(&asked.head.headers)? {
-        return copy(asked, source, target.object()?);
-    }
-    match target {
-        Target::Folder(folder) => put_folder(asked, folder),
-        target => put_object(asked, target.object()?),
+    match (source(&asked.head.headers)?, target) {
+        (None, Target::Folder(folder)) => put_folder(asked, folder, None),
+        (None, target) => put_object(asked, target.object()?),
+        (Some((Target::Folder(from), None)), Target::Folder(folder)) => {
+            put_folder(asked, folder, Some(from))
+        }
+        (Some((from, of_source)), to) => copy(asked, (from.object()?, of_source), to.object()?),
     }
 }
 
@@ -62,18 +64,27 @@ fn put_object(asked: &RequestHead<'_>, key: Key<'static>) -> Parsed {
 /// So much is read of a body that should be empty, to say that it is not.
 const LONGEST_NOTHING: usize = 64 << 10;
 
-fn put_folder(asked: &RequestHead<'_>, folder: Key<'static>) -> Parsed {
+/// Makes a folder, as there is one of the name `from`.
+fn put_folder(asked: &RequestHead<'_>, folder: Key<'static>, from: Option<Key<'static>>) -> Parsed {
     let payload = Payload::of(asked)?;
-    let made = MakeFolder::of(folder.clone(), asked.config)?;
-    let needs = [Need::below(Right::Create, folder.as_str())];
+    let made = MakeFolder::of(folder.clone(), asked.config)?.with_above();
+    let mut needs = vec![Need::below(Right::Create, folder.as_str())];
+    needs.extend(from.as_ref().map(sees_folder));
     operation(Takes::Body, needs, async move |request, body| {
         needs_bucket(request, &folder).await?;
+        if let Some(from) = &from {
+            date_of_folder(request, from).await?;
+        }
         let body = payload.read(request, body, LONGEST_NOTHING).await?;
         if !body.is_empty() {
             return Err(FOLDER_HAS_BODY);
         }
         let made = make_folder(request, made).await;
         made.or_else(|why| if is_folder(&why) { Ok(()) } else { Err(why) })?;
+        if from.is_some() {
+            let date = date_of_folder(request, &folder).await?;
+            return Ok(copied_to(date, FOLDER_TAG));
+        }
         let response = with(empty(StatusCode::OK), |headers| {
             headers.insert(ETAG, HeaderValue::from_static(FOLDER_TAG));
         });

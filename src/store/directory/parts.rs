@@ -64,15 +64,16 @@ impl Directory {
         writing.writer.note(self.dir.disk.spawn(keep).await)
     }
 
-    /// The file of `part`; `None` where another has its place by now.
+    /// The file of `part`, and the fields kept with it; `None` where another has its place by now.
     pub async fn open_part(
         &self,
         upload: &Arc<Multipart>,
         part: ReceivedPart,
-    ) -> Result<Option<Descriptor>, Error> {
+    ) -> Result<Option<(Descriptor, Box<[u8]>)>, Error> {
         let (writer, upload) = (Arc::clone(&self.writing()?.writer), Arc::clone(upload));
         let open = move || upload.open(&writer, part);
-        Ok(self.dir.disk.spawn(open).await?.map(Arc::new))
+        let opened = self.dir.disk.spawn(open).await?;
+        Ok(opened.map(|(file, fields)| (Descriptor::from(file), fields)))
     }
 
     /// Gives an upload up, with all its parts.

@@ -44,7 +44,10 @@ pub enum Change {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FolderChange {
     /// Make it, to stay without a value.
-    Make,
+    Make {
+        /// Those that it is in are made too, to go with the last in them.
+        with_above: bool,
+    },
     /// Remove it, if it is empty.
     Remove,
     /// Have it go with its last value; at once, if it is empty.
@@ -231,7 +234,9 @@ impl ChangeRequest {
                 (Audience::LookAnew, Some(Box::new(from.clone())))
             }
             (
-                Change::Folder(FolderChange::Make | FolderChange::Remove | FolderChange::Release),
+                Change::Folder(
+                    FolderChange::Make { .. } | FolderChange::Remove | FolderChange::Release,
+                ),
                 Ok(()) | Err(Error::NameTaken(A_FOLDER) | Error::FolderKept),
             ) => (Audience::NoSubscriber, None),
             _ => return self.answered(outcome.map(|()| None)),

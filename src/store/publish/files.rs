@@ -248,14 +248,14 @@ impl Files for ValueFiles {
     fn change_folder(&self, path: &Key<'_>, change: &FolderChange) -> Result<(), Error> {
         let (writer, dir) = (&self.writer, self.writer.dir());
         match change {
-            FolderChange::Make => {
+            &FolderChange::Make { with_above } => {
                 if dir.folder(path.as_str()).is_err() {
                     if let Some(account) = &writer.account {
                         account.may_make_folder(path.as_str())?;
                     }
                     self.allowance.take(&writer.space, &dir.root, 0)?;
                 }
-                commit::make_folder(dir, path)
+                commit::make_folder(dir, path, with_above)
             }
             FolderChange::Remove => commit::remove_folder(dir, path),
             FolderChange::Release => {

@@ -74,6 +74,12 @@ fn objects_are_values() {
         PUT /b/a/k one ; 200 ; Content-Type: text/css | X-Amz-Meta-Who: ann é | Expires: never | Content-Encoding: aws-chunked ; ; etag | content-encoding: -
         GET /b/a/k ; 200 ; ; =one ; content-type: text/css | x-amz-meta-who: ann é | expires: never | x-amz-request-id
         HEAD /b/a/k ; 200 ; ; = ; content-length: 3 | x-amz-meta-who: ann é
+        PUT /b/lines one ; 200 ; x-amz-meta-a: 1 | x-amz-meta-a: 2
+        GET /b/lines ; 200 ; ; =one ; x-amz-meta-a: 1,2
+        GET /b/lines?acl ; 200 ; ; <AccessControlList/>
+        GET /b?acl ; 200 ; ; <AccessControlList/>
+        GET /b/none?acl ; 404
+        DELETE /b/lines ; 204
         GET /b/a/k ; 206 ; Range: bytes=1-1 ; =n ; content-range: bytes 1-1/3
         GET /b/a/k ; 416 ; Range: bytes=7-9 ; <Code>InvalidRange</Code>
         GET /b/a/k ; 304 ; If-None-Match: @b/a/k ; = ; x-amz-meta-who: -
@@ -81,6 +87,8 @@ fn objects_are_values() {
         GET /b/a/k?response-content-type=text/html ; 400 ; ; InvalidRequest
         GET /b/a/k?partNumber=1 ; 200
         GET /b/a/k?partNumber=2 ; 416
+        GET /b/a/k?partNumber=0 ; 400 ; ; InvalidArgument
+        GET /b/a/k?partNumber=-3 ; 400 ; ; InvalidArgument
         GET /b/a/k?versionId=null ; 200
         GET /b/a/k?versionId=x ; 404 ; ; <Code>NoSuchVersion</Code>
         GET /b/none ; 404 ; ; <Code>NoSuchKey</Code>
@@ -170,6 +178,18 @@ fn folders_are_objects_without_bytes() {
         GET /b?list-type=2&delimiter=/&prefix=d/&start-after=d/ ; 200 ; ; <KeyCount>1</KeyCount> | <Key>d/k</Key>
         PUT /b/i/k one ; 200
         HEAD /b/i/ ; 404
+        PUT /b/n/o/p/ ; 200
+        HEAD /b/n/o/p/ ; 200
+        HEAD /b/n/o/ ; 404
+        PUT /b/c/p/ ; 200 ; x-amz-copy-source: b/n/o/p/ ; <CopyObjectResult | <LastModified>2
+        PUT /b/c/p/ ; 200 ; x-amz-copy-source: b/c/p/ | x-amz-metadata-directive: REPLACE ; <CopyObjectResult
+        PUT /b/c/q/ ; 404 ; x-amz-copy-source: b/n/o/ ; NoSuchKey
+        PUT /b/c/q/ ; 404 ; x-amz-copy-source: none/o/ ; NoSuchBucket
+        PUT /b/c/q/ ; 400 ; x-amz-copy-source: b/d/k ; InvalidArgument
+        PUT /b/c/q ; 400 ; x-amz-copy-source: b/d/ ; InvalidArgument
+        PUT /b/d/k/x/y/ ; 409 ; ; KeyConflict
+        DELETE /b/c/p/ ; 204
+        DELETE /b/n/o/p/ ; 204
         DELETE /b/d/ ; 204
         DELETE /b/none/ ; 204
         HEAD /b/d/ ; 404
@@ -292,12 +312,12 @@ fn what_is_not_here_says_so() {
             "PUT /b?{parameter} <x/> ; 501 ; ; <Code>NotImplemented</Code>\n"
         )]);
     }
-    for row in words("acl versions policyStatus inventory") {
+    for row in words("versions policyStatus inventory") {
         rows.extend([format!(
             "GET /b?{row} ; 501 ; ; <Code>NotImplemented</Code>\n"
         )]);
     }
-    for row in words("acl retention legal-hold torrent") {
+    for row in words("retention legal-hold torrent") {
         rows.extend([format!(
             "GET,PUT,DELETE /b/k?{row} ; 501 ; ; <Code>NotImplemented</Code>\n"
         )]);

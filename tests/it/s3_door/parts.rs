@@ -143,6 +143,37 @@ fn parts_become_a_value() {
     assert_eq!(parts_left(&dir), 0, "files of parts that were given up");
 }
 
+#[test]
+fn a_part_that_is_listed_with_another_checksum_is_refused() {
+    directory_only!("uploads in parts");
+    let dir = DataDir::temporary();
+    let launch = || Launch::new(&[]).listen("s3+http://127.0.0.1:0");
+    let mut server = launch().on(&dir).start();
+    server.talk("mkdir b");
+    let id = Upload::begin(&server, "/b/k", "").id;
+    let target = format!("/b/k?partNumber=1&uploadId={id}");
+    let lines = "x-amz-checksum-crc32: emyG8Q==\r\nContent-Length: 3\r\n";
+    let part = server.request("PUT", &target, lines, b"one");
+    assert_eq!(part.must("x-amz-checksum-crc32"), "emyG8Q==");
+    // What was said of it is on the disk.
+    server.kill();
+    server = launch().on(&dir).start();
+    let listed = list(&[(1, part.must("etag"))]);
+    let with = |sum: &str| listed.replace("</ETag>", &format!("</ETag><Checksum{sum}"));
+    let (wrong, right) = (
+        with("CRC32>AAAAAA==</ChecksumCRC32>"),
+        with("CRC32>emyG8Q==</ChecksumCRC32>"),
+    );
+    server.talk(&format!(
+        "
+        POST /b/k?uploadId={id} {wrong} ; 400 ; ; <Code>InvalidPart</Code>
+        GET /b/k ; 404
+        POST /b/k?uploadId={id} {right} ; 200
+        GET /b/k ; 200 ; ; =one
+        "
+    ));
+}
+
 /// Clients ask again where an answer is lost.
 #[test]
 fn a_completion_that_is_repeated_has_the_same_answer_while_the_object_is_that_one() {

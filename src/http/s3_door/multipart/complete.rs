@@ -35,7 +35,7 @@ use crate::http::values::representation::validators;
 use crate::http::verb::Parsed;
 use crate::store::{
     Digests, Directory, Field, Found, Key, Multipart, Preconditions, Published, Purpose,
-    ReceivedPart, UploadHead, Uploader,
+    ReceivedPart, UploadHead, Uploader, kept_value,
 };
 
 /// The list of parts that completes an upload.
@@ -54,6 +54,33 @@ pub struct ListedPart {
     /// Its entity tag.
     #[serde(rename = "ETag")]
     pub etag: String,
+    #[serde(rename = "ChecksumCRC32")]
+    crc32: Option<String>,
+    #[serde(rename = "ChecksumCRC32C")]
+    crc32c: Option<String>,
+    #[serde(rename = "ChecksumCRC64NVME")]
+    crc64nvme: Option<String>,
+    #[serde(rename = "ChecksumSHA1")]
+    sha1: Option<String>,
+    #[serde(rename = "ChecksumSHA256")]
+    sha256: Option<String>,
+}
+
+impl ListedPart {
+    /// True unless it has another checksum than one that is `kept` of the part.
+    fn is_like(&self, kept: &[u8]) -> bool {
+        let listed = [
+            ("x-amz-checksum-crc32", &self.crc32),
+            ("x-amz-checksum-crc32c", &self.crc32c),
+            ("x-amz-checksum-crc64nvme", &self.crc64nvme),
+            ("x-amz-checksum-sha1", &self.sha1),
+            ("x-amz-checksum-sha256", &self.sha256),
+        ];
+        listed.into_iter().all(|(name, sum)| {
+            let pair = sum.as_ref().zip(kept_value(kept, name));
+            pair.is_none_or(|(sum, kept)| sum.as_bytes() == kept)
+        })
+    }
 }
 
 /// The parts that are `listed`, of those that were received.
@@ -234,9 +261,12 @@ impl Completion {
         let _in_flight = count_upload(self.exchange.counters());
         let (store, reactor) = (&self.service.store, self.service.reactor);
         let mut value = store.upload(reactor, &self.named.key, &mut head).await?;
-        for part in parts {
-            let file = directory.open_part(upload, *part).await?;
-            let file = file.ok_or(INVALID_PART)?;
+        for (part, listed) in parts.iter().zip(&self.listed.parts) {
+            let found = directory.open_part(upload, *part).await?;
+            let (file, kept) = found.ok_or(INVALID_PART)?;
+            if !listed.is_like(&kept) {
+                return Err(INVALID_PART);
+            }
             value.copy_range(&file, 0..part.meta.len).await?;
             upload.touch();
         }
