@@ -304,8 +304,8 @@ pub fn delete(
 /// What has the name of a folder that is not made, but stays as if it was.
 pub const A_FOLDER: &str = "a folder";
 
-/// Makes the folder of the name `path`, to stay without a value; one that is there stays from now on. Those above it are
-/// made where it comes `with_above`, to go with the last in them.
+/// Makes the folder of the name `path`, to stay without a value; one that is there stays from now on. Those above it
+/// are made where it comes `with_above`, to go with the last in them.
 pub fn make_folder(dir: &ValuesDir, path: &Key<'_>, with_above: bool) -> Result<(), Error> {
     let above = path.folder();
     let there = if with_above {

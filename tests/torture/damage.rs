@@ -75,7 +75,7 @@ fn removal(file: &str) -> Damage {
 /// Where blocks lie that are not all zeros.
 fn used_blocks(segment: &[u8]) -> Vec<usize> {
     let blocks = segment.chunks(BLOCK).enumerate();
-    let used = blocks.filter(|(_, block)| block.iter().any(|&byte| byte != 0));
+    let used = blocks.filter(|(_, block)| **block != [0; BLOCK][..block.len()]);
     used.map(|(n, _)| n * BLOCK).collect()
 }
 

@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
@@ -156,8 +155,8 @@ impl Events {
     /// to stay. `None` where events were lost: anything may have happened.
     pub fn take(&self, root: Watch) -> Option<BTreeMap<Event, Told>> {
         const LOST: ReadFlags = ReadFlags::QUEUE_OVERFLOW.union(ReadFlags::UNMOUNT);
-        let mut buf = vec![MaybeUninit::uninit(); READ];
-        let mut events = Reader::new(&self.inotify, &mut buf);
+        let mut buf = Vec::with_capacity(READ);
+        let mut events = Reader::new(&self.inotify, buf.spare_capacity_mut());
         let mut taken = BTreeMap::new();
         loop {
             let event = match events.next() {

@@ -5,7 +5,6 @@
 //! that has changed is read on from there, until nothing has changed since, or [`MOST_ENDS`] times. A name that is
 //! replaced may be read twice. What comes or goes meanwhile may be read or not.
 
-use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{FileType, RawDir, RawDirEntry, SeekFrom, fstat, seek};
@@ -59,8 +58,8 @@ impl Reading {
         &mut self,
         mut each: impl FnMut(&OwnedFd, &RawDirEntry<'_>) -> Result<(), E>,
     ) -> Result<Result<bool, Errno>, E> {
-        let mut buf = vec![MaybeUninit::uninit(); READ];
-        let mut entries = RawDir::new(&self.folder, &mut buf);
+        let mut buf = Vec::with_capacity(READ);
+        let mut entries = RawDir::new(&self.folder, buf.spare_capacity_mut());
         loop {
             match entries.next() {
                 Some(Err(Errno::INTR)) => continue,
