@@ -7,7 +7,7 @@ use httpdate::fmt_http_date;
 use hyper::StatusCode;
 use hyper::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, ETAG,
-    EXPIRES, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED,
+    EXPIRES, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, RANGE,
 };
 
 use crate::access::Right;
@@ -72,7 +72,9 @@ pub fn get(asked: &RequestHead<'_>, target: Target) -> Parsed {
         ..GetOptions::of(asked.head, asked.config)
     };
     let mode = asked.head.headers.get("x-amz-checksum-mode");
-    let with_checksums = mode.is_some_and(|mode| mode.as_bytes().eq_ignore_ascii_case(b"enabled"));
+    let is_enabled = |mode: &HeaderValue| mode.as_bytes().eq_ignore_ascii_case(b"enabled");
+    // HEAD of a range has the fields of all, and no checksum, for it would be compared with that of the range.
+    let with_checksums = mode.is_some_and(is_enabled) && !asked.head.headers.contains_key(RANGE);
     let needs = [Need::all(Right::Read, key.as_str()).into_owned()];
     operation(Takes::Nothing, needs, async move |request, _| {
         let is_signed = |client: &Principal| !client.subject.is_anonymous;

@@ -140,6 +140,7 @@ fn checksums_that_were_verified_are_told() {
         GET /b/k ; 200 ; ; =one ; x-amz-checksum-crc32: -
         GET,HEAD /b/k ; 200 ; x-amz-checksum-mode: ENABLED ; ; x-amz-checksum-crc32: emyG8Q== | x-amz-checksum-type: FULL_OBJECT
         GET /b/k ; 206 ; x-amz-checksum-mode: ENABLED | Range: bytes=1-1 ; =n ; x-amz-checksum-crc32: -
+        HEAD /b/k ; 200 ; x-amz-checksum-mode: ENABLED | Range: bytes=1-1 ; ; x-amz-checksum-crc32: -
         GET /b/k?attributes ; 200 ; x-amz-object-attributes: Checksum ; <Checksum><ChecksumCRC32>emyG8Q==</ChecksumCRC32><ChecksumType>FULL_OBJECT</ChecksumType></Checksum>
         PUT /b/copy ; 200 ; x-amz-copy-source: /b/k
         HEAD /b/copy ; 200 ; x-amz-checksum-mode: ENABLED ; ; x-amz-checksum-crc32: emyG8Q==
