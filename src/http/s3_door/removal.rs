@@ -14,7 +14,7 @@ use crate::http::refusal::common::NO_SUCH_KEY;
 use crate::http::request::RequestContext;
 use crate::http::request::head::RequestHead;
 use crate::http::response::empty;
-use crate::http::s3_door::errors::{NO_SUCH_VERSION, said};
+use crate::http::s3_door::errors::{NO_SUCH_VERSION, not_implemented, said};
 use crate::http::s3_door::fields::{check_version, conditions_of_write};
 use crate::http::s3_door::listing::MOST;
 use crate::http::s3_door::operation::{Takes, operation};
@@ -44,6 +44,9 @@ impl Removal {
     fn of(target: Target, preconditions: Option<Preconditions>) -> Result<Self, Refusal> {
         match target {
             Target::Object(key) => Ok(Self::Object(changes::Delete { key, preconditions })),
+            Target::Folder(_) if preconditions.is_some() => {
+                Err(not_implemented("a condition on the removal of a folder"))
+            }
             Target::Folder(folder) => Ok(Self::Folder(folder)),
             _ => Err(NO_SUCH_KEY),
         }

@@ -7,12 +7,13 @@ use crate::access::Right;
 use crate::http::auth::need::Need;
 use crate::http::folders::change::{MakeFolder, make_folder};
 use crate::http::head::syntax::put as put_field;
+use crate::http::refusal::common::PRECONDITION;
 use crate::http::request::head::RequestHead;
 use crate::http::response::{empty, with};
 use crate::http::s3_door::buckets::is_folder;
 use crate::http::s3_door::copy::{copied_to, copy, source};
-use crate::http::s3_door::errors::{BAD_ARGUMENT, FOLDER_HAS_BODY};
-use crate::http::s3_door::fields::{add_checksums, described, wants_version};
+use crate::http::s3_door::errors::{BAD_ARGUMENT, FOLDER_HAS_BODY, not_implemented};
+use crate::http::s3_door::fields::{add_checksums, conditions_of_write, described, wants_version};
 use crate::http::s3_door::listing::FOLDER_TAG;
 use crate::http::s3_door::objects::{date_of_folder, sees_folder};
 use crate::http::s3_door::operation::{Takes, operation};
@@ -20,7 +21,7 @@ use crate::http::s3_door::payload::Payload;
 use crate::http::s3_door::target::{Target, needs_bucket, unless_gone};
 use crate::http::values::put::{self, PutRequest};
 use crate::http::verb::Parsed;
-use crate::store::Key;
+use crate::store::{Error, Key, Preconditions};
 
 /// PUT of an object or of a folder, with a body or from another object.
 pub fn put(asked: &RequestHead<'_>, target: Target) -> Parsed {
@@ -67,6 +68,11 @@ const LONGEST_NOTHING: usize = 64 << 10;
 /// Makes a folder, as there is one of the name `from`.
 fn put_folder(asked: &RequestHead<'_>, folder: Key<'static>, from: Option<Key<'static>>) -> Parsed {
     let payload = Payload::of(asked)?;
+    let is_new = match conditions_of_write(&asked.head.headers) {
+        None => false,
+        Some(Preconditions::NEW) => true,
+        Some(_) => return Err(not_implemented("this condition on a folder")),
+    };
     let made = MakeFolder::of(folder.clone(), asked.config)?.with_above();
     let mut needs = vec![Need::below(Right::Create, folder.as_str())];
     needs.extend(from.as_ref().map(sees_folder));
@@ -79,8 +85,15 @@ fn put_folder(asked: &RequestHead<'_>, folder: Key<'static>, from: Option<Key<'s
         if !body.is_empty() {
             return Err(FOLDER_HAS_BODY);
         }
-        let made = make_folder(request, made).await;
-        made.or_else(|why| if is_folder(&why) { Ok(()) } else { Err(why) })?;
+        make_folder(request, made)
+            .await
+            .or_else(|why| match why.cause() {
+                // One that went with its last value was no object.
+                Some(Error::FolderKept) => Ok(()),
+                _ if is_folder(&why) && is_new => Err(PRECONDITION),
+                _ if is_folder(&why) => Ok(()),
+                _ => Err(why),
+            })?;
         if from.is_some() {
             let date = date_of_folder(request, &folder).await?;
             return Ok(copied_to(date, FOLDER_TAG));

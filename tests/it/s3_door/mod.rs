@@ -179,7 +179,14 @@ fn folders_are_objects_without_bytes() {
         GET /b?list-type=2&delimiter=/&prefix=d/&start-after=d/ ; 200 ; ; <KeyCount>1</KeyCount> | <Key>d/k</Key>
         PUT /b/i/k one ; 200
         HEAD /b/i/ ; 404
-        PUT /b/n/o/p/ ; 200
+        PUT /b/n/o/p/ ; 501 ; If-Match: x-1 ; NotImplemented
+        PUT /b/n/o/p/ ; 200 ; If-None-Match: *
+        PUT /b/n/o/p/ ; 412 ; If-None-Match: * ; <Code>PreconditionFailed</Code>
+        PUT /b/i/ ; 200 ; If-None-Match: *
+        PUT /b/i/ ; 412 ; If-None-Match: *
+        DELETE /b/i/ ; 501 ; If-Match: * ; NotImplemented
+        HEAD /b/i/ ; 200
+        DELETE /b/i/ ; 204
         HEAD /b/n/o/p/ ; 200
         HEAD /b/n/o/ ; 404
         PUT /b/c/p/ ; 200 ; x-amz-copy-source: b/n/o/p/ ; <CopyObjectResult | <LastModified>2
