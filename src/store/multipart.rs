@@ -19,6 +19,7 @@ use super::attributes::fields;
 use super::bounds::{Account, Staging};
 use super::directory_fd::{open_beneath, stat};
 use super::new_value::NewValue;
+use super::object::Descriptor;
 use super::resumable::{Field, Record, unlink};
 use super::temp_file::names;
 use super::upload_claim::{Touched, UploadId};
@@ -74,6 +75,13 @@ pub struct ReceivedPart {
     pub number: u16,
     /// Its length and its version.
     pub meta: Meta,
+}
+
+/// A part that is read.
+pub struct OpenPart {
+    pub file: Descriptor,
+    /// What is kept with it, as with a value.
+    pub fields: Box<[u8]>,
 }
 
 impl ReceivedPart {
@@ -184,12 +192,12 @@ impl Multipart {
         drop(replaced);
     }
 
-    /// The file of `part`, and its fields; `None` where another has its place.
+    /// Opens `part`; `None` where another has its place.
     pub fn open(
         &self,
         writer: &WriteContext,
         part: ReceivedPart,
-    ) -> Result<Option<(ValueFile, Box<[u8]>)>, Error> {
+    ) -> Result<Option<OpenPart>, Error> {
         let (dir, name) = (&writer.temp_dir.parts, self.name(part.number));
         let file = match open_beneath(dir, &name, OFlags::RDONLY, Mode::empty()) {
             Err(Errno::NOENT) => return Ok(None),
@@ -202,7 +210,8 @@ impl Multipart {
         }
         let fields = fields(&file, meta.version)?.unwrap_or_default();
         let file = ValueFile::new(file, writer.dir().disk.clone(), false);
-        Ok(Some((file, fields)))
+        let file = Descriptor::from(file);
+        Ok(Some(OpenPart { file, fields }))
     }
 }
 

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use super::Directory;
-use crate::store::multipart::{Multipart, ReceivedPart};
-use crate::store::object::Descriptor;
+use crate::store::multipart::{Multipart, OpenPart, ReceivedPart};
 use crate::store::resumable::{Field, Record};
 use crate::store::upload::{FileUpload, secured};
 use crate::store::upload_claim::UploadId;
@@ -64,16 +63,15 @@ impl Directory {
         writing.writer.note(self.dir.disk.spawn(keep).await)
     }
 
-    /// The file of `part`, and the fields kept with it; `None` where another has its place by now.
+    /// Opens `part`; `None` where another has its place by now.
     pub async fn open_part(
         &self,
         upload: &Arc<Multipart>,
         part: ReceivedPart,
-    ) -> Result<Option<(Descriptor, Box<[u8]>)>, Error> {
+    ) -> Result<Option<OpenPart>, Error> {
         let (writer, upload) = (Arc::clone(&self.writing()?.writer), Arc::clone(upload));
         let open = move || upload.open(&writer, part);
-        let opened = self.dir.disk.spawn(open).await?;
-        Ok(opened.map(|(file, fields)| (Descriptor::from(file), fields)))
+        self.dir.disk.spawn(open).await
     }
 
     /// Gives an upload up, with all its parts.

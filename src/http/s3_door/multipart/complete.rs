@@ -263,10 +263,8 @@ impl Completion {
         let mut value = store.upload(reactor, &self.named.key, &mut head).await?;
         for (part, listed) in parts.iter().zip(&self.listed.parts) {
             let found = directory.open_part(upload, *part).await?;
-            let (file, kept) = found.ok_or(INVALID_PART)?;
-            if !listed.is_like(&kept) {
-                return Err(INVALID_PART);
-            }
+            let found = found.filter(|it| listed.is_like(&it.fields));
+            let file = found.ok_or(INVALID_PART)?.file;
             value.copy_range(&file, 0..part.meta.len).await?;
             upload.touch();
         }
