@@ -8,7 +8,7 @@ use crate::support::prelude::*;
 const PATIENT: &str = "1h";
 
 /// More than the buffers of a connection hold.
-const LARGE: usize = 16 << 20;
+const LARGE: usize = 32 << 20;
 
 /// Half an upload of 1 MiB to `/k`, known to have reached the file system.
 fn half_put(server: &TestServer, value: &[u8]) -> Raw {

@@ -335,6 +335,7 @@ fn what_is_not_here_says_so() {
         GET /b/k?tagging ; 200 ; ; <TagSet/>
         GET /b/none?tagging ; 404 ; ; <Code>NoSuchKey</Code>
         PUT /b/k?tagging <x/> ; 501
+        PUT,DELETE /b/k?acl ; 501 ; ; <Code>NotImplemented</Code>
         POST /b/k?select ; 501 ; Content-Length: 0
         GET /b/k ; 200 ; ; =one";
     start(&[]).talk(&rows);
