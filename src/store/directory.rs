@@ -37,7 +37,7 @@ use super::upload_room::UploadRoom;
 use super::value_file;
 use super::write_context::{Durability, WriteContext};
 use crate::metrics::StoreCounters;
-use crate::transfer::{BlockingPool, IN_MEMORY, NoPlace, Uploader, is_large};
+use crate::transfer::{BlockingPool, CHUNK, IN_MEMORY, NoPlace, Uploader, is_large};
 use crate::value::{Error, Key, Meta};
 
 /// How often an open is repeated when the file is replaced during each read. FUSE keeps a name that went stale for a
@@ -239,10 +239,9 @@ impl Directory {
         let is_small = len.is_some_and(|len| !is_large(len));
         let room = if is_small { None } else { writing.room(key) };
         let mut upload = FileUpload::new(writer, len, uploader, room)?;
-        if let Some(len) = len.filter(|&len| is_large(len)) {
-            let created = Box::pin(upload.create_file(key, len)).await;
-            // Nothing may have been written yet.
-            created.or_else(|error| writing.writer.note(Err(error)))?;
+        // One write takes all of a shorter value, and makes its file.
+        if let Some(len) = len.filter(|&len| len > CHUNK as u64) {
+            Box::pin(upload.create_file(key, len)).await?;
         }
         Ok(upload)
     }

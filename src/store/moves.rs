@@ -189,7 +189,7 @@ impl Directory {
         let mut upload = self.upload(&how.to, Some(len), uploader).await?;
         upload.attributes = how.attributes.unwrap_or_else(|| attributes(object));
         if is_large(len) {
-            upload.copy(object).await?;
+            upload.copy(object, &how.to).await?;
         } else {
             upload.push(object.whole().await?).await?;
         }

@@ -2,8 +2,9 @@
 //! whole.
 //!
 //! A value stays in memory unless it [`is_large`]: it touches no file before it is published. Of a larger one, at most
-//! two chunks are in memory: one being filled while the other is written. An [`FileUpload`] that is dropped leaves
-//! nothing behind. Its only way out is [`FileUpload::into_value`], to the publisher.
+//! two chunks are in memory: one being filled while the other is written. The file of a value of one chunk is made when
+//! all of it is there, by the job that writes it. An [`FileUpload`] that is dropped leaves nothing behind. Its only way
+//! out is [`FileUpload::into_value`], to the publisher.
 
 mod file_writer;
 
@@ -63,9 +64,22 @@ impl FileUpload {
     /// Makes the file of a large value of `key`, of `len` bytes. One that the disk can have no space for, or that
     /// cannot get to its folder, is refused.
     pub async fn create_file(&mut self, key: &Key<'_>, len: u64) -> Result<(), Error> {
-        let (key, room) = (Some(key.clone().into_owned()), self.room.take());
-        let created = FileWriter::create(&self.writer, len, key, room).await?;
-        self.file = Some(Box::new(created));
+        let key = Some(key.clone().into_owned());
+        self.create(len, key, (Vec::new(), 0)).await
+    }
+
+    /// Makes the file, with its `first` bytes, for a value of which so many are `announced`.
+    async fn create(
+        &mut self,
+        announced: u64,
+        key: Option<Key<'static>>,
+        first: (Vec<Bytes>, u64),
+    ) -> Result<(), Error> {
+        let room = self.room.take();
+        let created = FileWriter::create(&self.writer, announced, key, room, first).await;
+        // Where it is made, nothing may have been written yet.
+        let file = created.or_else(|error| self.writer.note(Err(error)))?;
+        self.file = Some(Box::new(file));
         Ok(())
     }
 
@@ -142,8 +156,11 @@ impl FileUpload {
         Ok(())
     }
 
-    /// Takes all bytes of `object`, which are many. Nothing may have been pushed before.
-    pub async fn copy(&mut self, object: &Object) -> Result<(), Error> {
+    /// Takes all bytes of `object`, which are many, as the value of `key`. Nothing may have been pushed before.
+    pub async fn copy(&mut self, object: &Object, key: &Key<'_>) -> Result<(), Error> {
+        if self.file.is_none() {
+            self.create_file(key, object.meta.len).await?;
+        }
         let file = self.file.as_mut().ok_or(Error::Truncated)?;
         file.copy(object).await
     }
@@ -212,18 +229,13 @@ impl FileUpload {
         if self.received.buffer.len() == 0 {
             return Ok(());
         }
-        let file = match &mut self.file {
-            Some(file) => file,
-            none => {
-                let room = self.room.take();
-                let key = room.as_ref().map(|room| room.staging.key.to_string());
-                let key = key.and_then(|key| Key::new(key).ok());
-                let created = FileWriter::create(&self.writer, 0, key, room);
-                none.insert(Box::new(created.await?))
-            }
-        };
         let (runs, len) = self.received.hand_on().await?;
-        file.write(runs, len).await
+        if let Some(file) = &mut self.file {
+            return file.write(runs, len).await;
+        }
+        let key = self.room.as_ref().map(|room| room.staging.key.to_string());
+        let key = key.and_then(|key| Key::new(key).ok());
+        self.create(0, key, (runs, len)).await
     }
 }
 

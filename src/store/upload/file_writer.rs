@@ -59,32 +59,39 @@ pub struct FileWriter {
 }
 
 impl FileWriter {
-    /// A new file, for which `len` bytes are announced, for the value of `key`, if that is known.
+    /// A new file, for which so many bytes are `announced`, for the value of `key`, if that is known. It begins with
+    /// the `first` bytes, runs of so many, which the thread that makes the file writes.
     pub async fn create(
         writer: &Arc<WriteContext>,
-        len: u64,
+        announced: u64,
         key: Option<Key<'static>>,
         mut room: Option<Box<UploadRoom>>,
+        mut first: (Vec<Bytes>, u64),
     ) -> Result<Self, Error> {
+        let len = first.1;
         loop {
+            room.as_ref().map_or(Ok(()), |it| it.staging.grow(len))?;
             let (context, key) = (Arc::clone(writer), key.clone());
             let job = move || {
-                match &key {
-                    Some(key) => may_publish(&context, key)?,
-                    None => context.dir().location.check()?,
-                }
-                context.may_take(len)?;
-                let file = TempFile::create(&context.temp_dir, Placement::Absent, None);
-                Ok(file)
+                let file = match make(&context, announced, key.as_ref()) {
+                    Err(why @ Error::NoSpace(_)) => return Ok(Err(Full::new(why, 0..len, first))),
+                    made => made?,
+                };
+                let ahead = Ahead {
+                    writer: context,
+                    claim: None,
+                    range: 0..len,
+                };
+                let written = ahead.during(&*file.file, len, first, |(runs, _)| {
+                    Ok((write_at(&*file.file, 0, &runs)?, len))
+                });
+                Ok(written?.map(|()| file))
             };
-            match (writer.dir().disk.spawn(job).await?, &mut room) {
-                // There are no inodes.
-                (Err(full @ Error::NoSpace(_)), Some(room)) => {
-                    if !Box::pin(room.make(0, 1)).await {
-                        return Err(full);
-                    }
+            match writer.dir().disk.spawn(job).await? {
+                Ok(file) => {
+                    return Ok(Self::resume(Arc::clone(writer), file, len, announced, room));
                 }
-                (file, _) => return Ok(Self::resume(Arc::clone(writer), file?, 0, len, room)),
+                Err(full) => first = full.make_room(room.as_mut()).await?,
             }
         }
     }
@@ -155,13 +162,8 @@ impl FileWriter {
 
     /// Makes room for a write that the disk had no space for, and gives its data back; fails where there is none.
     async fn make_room<D>(&mut self, full: Full<D>) -> Result<D, Error> {
-        let Range { start, end } = full.range;
-        self.reserved = start;
-        let Some(room) = &mut self.room else {
-            return Err(full.why);
-        };
-        let is_made = Box::pin(room.make(end - start, 1)).await;
-        is_made.then_some(full.data).ok_or(full.why)
+        self.reserved = full.range.start;
+        full.make_room(self.room.as_mut()).await
     }
 
     /// Waits until all is written, and nothing is taken from a socket any more.
@@ -279,6 +281,17 @@ impl FileWriter {
     }
 }
 
+/// Makes the file of a value of `key` for which so many bytes are `announced`. One that the disk can have no space for,
+/// or that cannot get to its folder, is refused. Blocks.
+fn make(writer: &WriteContext, announced: u64, key: Option<&Key<'_>>) -> Result<TempFile, Error> {
+    match key {
+        Some(key) => may_publish(writer, key)?,
+        None => writer.dir().location.check()?,
+    }
+    writer.may_take(announced)?;
+    TempFile::create(&writer.temp_dir, Placement::Absent, None)
+}
+
 /// Copies these bytes of one file to another, from this offset on. Blocks.
 fn copy_range(
     from: &ValueFile,
@@ -332,13 +345,29 @@ struct Ahead {
     range: Range<u64>,
 }
 
-/// A write that the disk has no space for.
+/// A write that the disk has no space for, or no inode.
 struct Full<D> {
     why: Error,
     /// The bytes of the file that there is no space for.
     range: Range<u64>,
     /// The data that was to be written.
     data: D,
+}
+
+impl<D> Full<D> {
+    fn new(why: Error, range: Range<u64>, data: D) -> Self {
+        Self { why, range, data }
+    }
+
+    /// Gives the data back once `room` has made room for it; fails where there is none.
+    async fn make_room(self, room: Option<&mut Box<UploadRoom>>) -> Result<D, Error> {
+        let Some(room) = room else {
+            return Err(self.why);
+        };
+        let len = self.range.end - self.range.start;
+        let is_made = Box::pin(room.make(len, 1)).await;
+        is_made.then_some(self.data).ok_or(self.why)
+    }
 }
 
 impl Ahead {
@@ -352,8 +381,7 @@ impl Ahead {
     ) -> Result<Result<T, Full<D>>, Error> {
         let _taking = match self.take(file, end) {
             Err(why @ Error::NoSpace(_)) => {
-                let range = self.range.clone();
-                return Ok(Err(Full { why, range, data }));
+                return Ok(Err(Full::new(why, self.range.clone(), data)));
             }
             taken => taken?,
         };
