@@ -24,6 +24,8 @@ pub struct Reply {
     pub response: Response<Body>,
     /// The response has a value, whose headers are complete.
     pub is_value: bool,
+    /// Caches are told what the owner of the value says, and no more.
+    pub keeps_cache_control: bool,
 }
 
 impl From<Response<Body>> for Reply {
@@ -31,6 +33,7 @@ impl From<Response<Body>> for Reply {
         Self {
             response,
             is_value: false,
+            keeps_cache_control: false,
         }
     }
 }

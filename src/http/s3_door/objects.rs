@@ -87,7 +87,10 @@ pub fn get(asked: &RequestHead<'_>, target: Target) -> Parsed {
         };
         let kept = fields_of(&value.value.found);
         let is_all = value.selection == Selection::Whole;
-        let reply = Reply::from(GetOutcome::Value(value));
+        let mut reply = Reply::from(GetOutcome::Value(value));
+        // Of who stored it, or signed the request: it comes back as it was sent, as clients compare it.
+        reply.keeps_cache_control =
+            kept.contains_key(CACHE_CONTROL) || overrides.contains_key(CACHE_CONTROL);
         let is_modified = !reply.response.status().is_redirection();
         Ok(reply.with(|headers| {
             if is_modified {

@@ -31,10 +31,12 @@ pub fn render(
     context: &ResponseContext,
     config: &ServiceConfig,
 ) -> Response<Body> {
-    let (mut response, is_value) = match result {
-        Ok(reply) => (reply.response, reply.is_value),
-        Err(refusal) => (refused(&refusal, context, config), false),
-    };
+    let reply = result.unwrap_or_else(|refusal| refused(&refusal, context, config).into());
+    let Reply {
+        mut response,
+        is_value,
+        keeps_cache_control,
+    } = reply;
     if response.status() == StatusCode::OK && response.body().is_end_stream() {
         // hyper leaves it out of the response to HEAD where the body is empty.
         let none = HeaderValue::from_static("0");
@@ -47,8 +49,10 @@ pub fn render(
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
     add_cors_headers(headers, context, config);
-    let subject = context.principal.as_ref().map(|it| &*it.subject);
-    mark_private(headers, subject, is_value);
+    if !keeps_cache_control {
+        let subject = context.principal.as_ref().map(|it| &*it.subject);
+        mark_private(headers, subject, is_value);
+    }
     response
 }
 

@@ -592,3 +592,32 @@ fn who_signs_wrongly_too_often_has_to_wait() {
     assert!(tries.any(|answer| answer == "503 SlowDown"));
     assert_eq!(signed(&server, &ann(), &get, b""), "200");
 }
+
+#[test]
+fn caches_are_told_what_is_stored_or_signed_and_else_to_keep_it_private() {
+    directory_only!("buckets");
+    let server = start(&[]);
+    let get = request("GET", "/b/key", "", UNSIGNED);
+    let told = |of: &Unsigned<'_>| {
+        let target = format!("/b/key?{}", ann().presign(of, 60));
+        let answer = server.request("GET", &target, "", b"");
+        assert_eq!(answer.status, 200);
+        answer.header("cache-control").map(str::to_owned)
+    };
+    for (stored, expected) in [
+        ("", "private, no-cache"),
+        (
+            "Cache-Control: public, max-age=60\r\n",
+            "public, max-age=60",
+        ),
+    ] {
+        let put = request("PUT", "/b/key", stored, UNSIGNED);
+        assert_eq!(signed(&server, &ann(), &put, b"value"), "200");
+        assert_eq!(told(&get).as_deref(), Some(expected));
+        let overridden = Unsigned {
+            query: "response-cache-control=max-age%3D5",
+            ..get
+        };
+        assert_eq!(told(&overridden).as_deref(), Some("max-age=5"));
+    }
+}
