@@ -5,6 +5,7 @@ use super::signed::{CHUNKED, UNSIGNED, ann, chunked, holds, lines_of, request, s
 use crate::support::policy::bearer;
 use crate::support::prelude::*;
 use crate::support::s3::Unsigned;
+use crate::support::{Http2, Leave};
 
 /// Sends the request, and of its body all before `at`; hangs up once the server has that.
 fn cut(server: &TestServer, of: &Unsigned<'_>, signature: &str, body: &[u8], at: usize) {
@@ -22,10 +23,51 @@ fn cut(server: &TestServer, of: &Unsigned<'_>, signature: &str, body: &[u8], at:
     eventually("it is over", || server.in_flight() <= at_rest);
 }
 
-#[test]
-fn a_body_that_breaks_off_leaves_the_old_value() {
-    directory_only!("buckets");
-    let server = start(&[]);
+/// How a stream of HTTP/2 breaks off.
+#[derive(Clone, Copy, Debug)]
+enum Break {
+    /// The client ends it too early.
+    End,
+    /// The client resets it.
+    Cancel,
+    /// Its connection goes.
+    Connection(Leave),
+}
+
+/// As `cut`, over HTTP/2.
+fn cut_stream(server: &TestServer, of: &Unsigned<'_>, lines: &str, body: &[u8], how: Break) {
+    let lines = [of.lines, lines].concat();
+    let fields = lines.lines().map(|line| {
+        let (name, value) = line.split_once(':').expect("a field");
+        (name.to_ascii_lowercase(), value.trim())
+    });
+    let fields: Vec<_> = fields.collect();
+    let fields: Vec<_> = fields
+        .iter()
+        .map(|(name, value)| (&**name, *value))
+        .collect();
+    let mut client = Http2::connect(server.addr);
+    let uri = format!("http://t{}", of.path);
+    let asked = client.ask(of.method, &uri, &fields, false);
+    let mut asked = asked.expect("a stream");
+    let sent = asked.send(body.to_vec(), matches!(how, Break::End));
+    sent.expect("sent");
+    // What is answered later came later.
+    assert_eq!(client.get("b/open").status, 200);
+    match how {
+        Break::End => {
+            let answer = asked.answer();
+            let is_refused = |status| (400..500).contains(&status);
+            assert!(answer.is_err() || answer.is_ok_and(|it| is_refused(it.status)));
+        }
+        Break::Cancel => drop(asked),
+        Break::Connection(leave) => drop(client.leave(leave)),
+    }
+}
+
+/// Begins with an old value, and has each request that stores another broken off by `cut`: its body, and a place in it.
+fn each_cut(mut cut: impl FnMut(&TestServer, &Unsigned<'_>, &str, &[u8], usize)) {
+    let server = start(&["--http2-clear"]);
     let old = server.request(
         "PUT",
         "/b/key",
@@ -53,11 +95,10 @@ fn a_body_that_breaks_off_leaves_the_old_value() {
             // In the first line, in a chunk, behind one, in the last line, before its end.
             let end = body.len();
             for at in [1, end / 2, 100_095, end - 4, end - 1] {
-                if at >= end {
-                    continue;
+                if at < end {
+                    cut(&server, &of, &signature, &body, at);
+                    holds(&server, b"old");
                 }
-                cut(&server, &of, &signature, &body, at);
-                holds(&server, b"old");
             }
         }
     }
@@ -65,6 +106,36 @@ fn a_body_that_breaks_off_leaves_the_old_value() {
     let staging = server.dir.staging();
     eventually("nothing is staged", || {
         fs::read_dir(&staging).map_or(true, |mut found| found.next().is_none())
+    });
+}
+
+#[test]
+fn a_body_that_breaks_off_leaves_the_old_value() {
+    directory_only!("buckets");
+    each_cut(cut);
+}
+
+#[test]
+fn a_body_that_breaks_off_over_http2_leaves_the_old_value() {
+    directory_only!("buckets");
+    let breaks = [
+        Break::End,
+        Break::Cancel,
+        Break::Connection(Leave::Reset),
+        Break::Connection(Leave::Fin),
+    ];
+    each_cut(|server, of, signature, body, at| {
+        // What has a length of its own says so: the end of a stream is the end of other bodies.
+        let length = format!("Content-Length: {}\r\n{signature}", body.len());
+        let lines = if of.payload == UNSIGNED {
+            &length
+        } else {
+            signature
+        };
+        for how in breaks {
+            cut_stream(server, of, lines, &body[..at], how);
+            holds(server, b"old");
+        }
     });
 }
 
