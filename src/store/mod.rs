@@ -83,7 +83,7 @@ pub use journal::{Report as JournalReport, check as check_journal};
 pub use layout::{OpenError, make, server_of};
 pub use list::{Order, Unlisted};
 pub use moves::{Relocated, Relocation};
-pub use multipart::{MOST_PARTS, Multipart, ReceivedPart};
+pub use multipart::{MOST_PARTS, Multipart, OpenPart, ReceivedPart};
 pub use object::{Descriptor, IsText, Object};
 pub use resumable::{Field, Resumable};
 pub use space::Free;

@@ -79,6 +79,7 @@ pub struct ReceivedPart {
 
 /// A part that is read.
 pub struct OpenPart {
+    /// Its bytes.
     pub file: Descriptor,
     /// What is kept with it, as with a value.
     pub fields: Box<[u8]>,

@@ -195,6 +195,11 @@ impl Checksum {
         own.get_mut(..bytes.len())?.copy_from_slice(bytes);
         (bytes.len() == kind.len()).then_some(Self { kind, bytes: own })
     }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.kind.len()]
+    }
 }
 
 /// A checksum being computed.

@@ -12,12 +12,12 @@ use crate::http::refusal::Refusal;
 use crate::http::request::head::RequestHead;
 use crate::http::s3_door::errors::{NO_SUCH_VERSION, not_implemented};
 use crate::http::values::conditional::preconditions;
-use crate::http::values::digest_fields::{AMZ_CONTENT_SHA256, checksums};
+use crate::http::values::digest_fields::{AMZ_CONTENT_SHA256, checksum_type, checksums};
 use crate::http::values::put::PutRequest;
 use crate::store::{Found, Preconditions, kept_lines};
 
 /// Whether checksums are of all bytes, or of those of the parts.
-const CHECKSUM_TYPE: HeaderName = HeaderName::from_static("x-amz-checksum-type");
+pub const CHECKSUM_TYPE: HeaderName = HeaderName::from_static("x-amz-checksum-type");
 
 /// The fields of S3 that a request may have; a name that ends with `-` is a prefix. Another would be passed over, and
 /// what it asks for not be done.
@@ -160,11 +160,12 @@ pub fn fields_of(found: &Found) -> HeaderMap {
     fields.collect()
 }
 
-/// Adds the checksums that are in `fields`, which are of all bytes.
+/// Adds the checksums that are in `fields`.
 pub fn add_checksums(headers: &mut HeaderMap, fields: &[Option<&HeaderMap>]) {
     for (name, value) in fields.iter().flatten().copied().flat_map(checksums) {
         headers.insert(name, value.clone());
-        headers.insert(CHECKSUM_TYPE, HeaderValue::from_static("FULL_OBJECT"));
+        let of = HeaderValue::from_static(checksum_type(value));
+        headers.insert(CHECKSUM_TYPE, of);
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! The parts lie on the disk as they come, and the upload ends with its value.
 
+mod checksum;
 pub mod complete;
 pub mod list;
 
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use hyper::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, ETAG,
-    HeaderName, HeaderValue,
+    HeaderMap, HeaderName, HeaderValue,
 };
 
 use crate::access::Right;
@@ -23,7 +24,10 @@ use crate::http::request::head::RequestHead;
 use crate::http::response::{empty, with};
 use crate::http::s3_door::copy::source;
 use crate::http::s3_door::errors::{BAD_ARGUMENT, BAD_RANGE, NO_SUCH_UPLOAD};
-use crate::http::s3_door::fields::{add_checksums, described, is_own_field, stored_fields};
+use crate::http::s3_door::fields::{
+    CHECKSUM_TYPE, add_checksums, described, is_own_field, stored_fields,
+};
+use crate::http::s3_door::multipart::checksum::{ALGORITHM, Sum};
 use crate::http::s3_door::operation::{Takes, operation};
 use crate::http::s3_door::payload::Payload;
 use crate::http::s3_door::target::{
@@ -38,8 +42,10 @@ use crate::store::{
 };
 
 /// The fields of the first request that are kept for the value, beside those of this door alone.
-const KEPT: [HeaderName; 5] = [
+const KEPT: [HeaderName; 7] = [
+    ALGORITHM,
     CACHE_CONTROL,
+    CHECKSUM_TYPE,
     CONTENT_DISPOSITION,
     CONTENT_ENCODING,
     CONTENT_LANGUAGE,
@@ -52,6 +58,10 @@ pub fn begin(asked: &RequestHead<'_>, target: Target) -> Parsed {
     let mut put = PutRequest::of(key.clone(), asked.config)?;
     described(&mut put, asked)?;
     let headers = stored_fields(&asked.head.headers);
+    let is_summed = Sum::of(&headers, &HeaderMap::new())?.is_some();
+    if !is_summed && headers.contains_key(CHECKSUM_TYPE) {
+        return Err(BAD_ARGUMENT);
+    }
     let kept = |name: &HeaderName| {
         KEPT.contains(name)
             || is_own_field(name.as_str())
@@ -72,7 +82,11 @@ pub fn begin(asked: &RequestHead<'_>, target: Target) -> Parsed {
         let mut text = Document::new("InitiateMultipartUploadResult");
         name_object(&mut text, &key);
         text.show("UploadId", id.await?);
-        Ok(text.answer())
+        Ok(text.answer().with(|answer| {
+            for name in [ALGORITHM, CHECKSUM_TYPE] {
+                answer.extend(headers.get(&name).map(|it| (name, it.clone())));
+            }
+        }))
     })
 }
 

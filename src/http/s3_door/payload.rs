@@ -56,10 +56,16 @@ struct Chunks {
 }
 
 impl Payload {
+    /// That of a request whose checksums are of its body.
     pub fn of(asked: &RequestHead<'_>) -> Result<Self, Refusal> {
+        Self::with(asked, &asked.head.headers)
+    }
+
+    /// That of a request in whose head these fields say what digests its body has.
+    pub fn with(asked: &RequestHead<'_>, of_body: &HeaderMap) -> Result<Self, Refusal> {
         let headers = &asked.head.headers;
-        let expected = Digests::of(headers)?;
-        let checksums = checksums(headers).map(|(name, value)| (name.clone(), value.clone()));
+        let expected = Digests::of(of_body)?;
+        let checksums = checksums(of_body).map(|(name, value)| (name.clone(), value.clone()));
         let checksums = checksums.collect();
         asked.needs_length()?;
         let framing = framing(headers)?;
@@ -110,14 +116,6 @@ impl Payload {
     /// The digests that it must have.
     pub fn expected(&self) -> Digests {
         self.expected
-    }
-
-    /// Takes the checksum of the value that a request with another body names.
-    pub fn take_checksum(&mut self) -> Digests {
-        Digests {
-            checksum: self.expected.checksum.take(),
-            ..Digests::default()
-        }
     }
 
     /// The digests that follow as trailers.

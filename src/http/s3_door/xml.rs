@@ -15,7 +15,7 @@ use crate::http::refusal::kind::Kind;
 use crate::http::request::RequestContext;
 use crate::http::response::{Reply, plain, with};
 use crate::http::s3_door::payload::Payload;
-use crate::http::values::digest_fields::{AMZ_CHECKSUM, checksums};
+use crate::http::values::digest_fields::{AMZ_CHECKSUM, checksum_type, checksums};
 
 pub const BAD_XML: Refusal = Refusal::new(
     &Kind::new(StatusCode::BAD_REQUEST, "bad-xml"),
@@ -114,17 +114,13 @@ impl Document {
     }
 }
 
-/// Adds the checksums of an object, which are of all its bytes.
+/// Adds the checksums of an object.
 pub fn add_checksums(text: &mut Document, fields: &HeaderMap) {
-    let mut all = checksums(fields).peekable();
-    let are_some = all.peek().is_some();
-    for (name, value) in all {
+    for (name, value) in checksums(fields) {
         let kind = name.as_str().trim_start_matches(AMZ_CHECKSUM);
-        let value = value.to_str().unwrap_or_default();
-        text.add(&format!("Checksum{}", kind.to_ascii_uppercase()), value);
-    }
-    if are_some {
-        text.show("ChecksumType", "FULL_OBJECT");
+        let sum = value.to_str().unwrap_or_default();
+        text.add(&format!("Checksum{}", kind.to_ascii_uppercase()), sum);
+        text.show("ChecksumType", checksum_type(value));
     }
 }
 

@@ -294,6 +294,16 @@ pub fn checksums(fields: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &Head
     all.filter(|(name, _)| is_known_checksum(name))
 }
 
+/// The bytes that this checksum is of: behind that of the checksums of parts stands how many those are.
+pub fn checksum_type(value: &HeaderValue) -> &'static str {
+    let is_composite = value.as_bytes().contains(&b'-');
+    if is_composite {
+        "COMPOSITE"
+    } else {
+        "FULL_OBJECT"
+    }
+}
+
 /// The checksum of a client of S3 that comes in this field.
 pub fn wanted_of(name: &HeaderName) -> Wanted {
     let known = AMZ_CHECKSUMS.iter().find(|(known, _)| name == known);

@@ -116,7 +116,7 @@ fn parts_become_a_value() {
         {unordered} ; 400 ; ; <Code>InvalidPartOrder</Code>
         {missing} ; 400 ; ; <Code>InvalidPart</Code>
         {good} ; 404 ; If-Match: x-1 ; NoSuchKey
-        {good} ; 400 ; x-amz-checksum-crc32: emyG8Q== ; BadDigest
+        {good} ; 400 ; x-amz-checksum-crc32: emyG8Q== | x-amz-checksum-type: FULL_OBJECT ; BadDigest
         {good} ; 400 ; x-amz-mp-object-size: 1 ; <Code>InvalidRequest</Code>
         PUT /none/k?partNumber=1&uploadId={id} x ; 404 ; ; <Code>NoSuchBucket</Code>
         GET /b/k?uploadId={id} ; 200 ; ; <StorageClass>STANDARD</StorageClass>
@@ -172,6 +172,107 @@ fn a_part_that_is_listed_with_another_checksum_is_refused() {
         GET /b/k ; 200 ; ; =one
         "
     ));
+}
+
+/// What the first and the last request of an upload say behind `x-amz-checksum-`, with parts that have these checksums;
+/// and what the object keeps, or the code of the refusal.
+const SUMS: &str = "
+    algorithm: CRC32 ; crc32 ; ; uDltSA==-2 COMPOSITE
+    algorithm: CRC32 ; crc32 ; crc32: uDltSA== ; uDltSA==-2 COMPOSITE
+    ; crc32 ; crc32: uDltSA== ; uDltSA==-2 COMPOSITE
+    ; crc32 ; crc32: uDltSA==-2 ; uDltSA==-2 COMPOSITE
+    ; crc32 ; type: COMPOSITE ;
+    ; crc32 ; ;
+    algorithm: CRC32 ; crc32 ; crc32: jBGBRQ== ; BadDigest
+    algorithm: CRC32 ; crc32 ; crc32: x ; InvalidDigest
+    algorithm: CRC32 | type: FULL_OBJECT ; crc32 ; crc32: jBGBRQ== ; jBGBRQ== FULL_OBJECT
+    algorithm: CRC32 | type: FULL_OBJECT ; crc32 ; crc32: uDltSA== ; BadDigest
+    algorithm: CRC32 | type: FULL_OBJECT ; crc32 ; ;
+    ; none ; type: FULL_OBJECT | crc32: jBGBRQ== ; jBGBRQ== FULL_OBJECT
+    ; first ; crc32: uDltSA== ; InvalidRequest
+    algorithm: CRC32 ; first ; ;
+    algorithm: sha256 ; sha256 ; ; EZFMGaKKmMV9EvPM5sMreUR4T0tHgacGwk6x3ChOKFY=-2 COMPOSITE
+    algorithm: SHA256 ; sha256 ; crc32: uDltSA== ; InvalidRequest
+    algorithm: CRC64NVME ; none ; type: COMPOSITE ; InvalidArgument
+";
+
+/// The checksums of `one` and `two` in a row's words.
+fn sums(of: &str) -> [&'static str; 2] {
+    match of {
+        "crc32" => ["crc32: emyG8Q==", "crc32: EcqKZg=="],
+        "first" => ["crc32: emyG8Q==", ""],
+        "sha256" => [
+            "sha256: dpLDrTVAu4A8Ags67mbNiIcSMjTqDG5xQ8Ct1z/0Me0=",
+            "sha256: P8TM/nRYcOLA2Z9x8w/wZWyN7dQcwdfT03aw2+aF4vM=",
+        ],
+        _ => [""; 2],
+    }
+}
+
+#[test]
+fn a_checksum_is_of_the_parts_or_of_all_bytes_as_clients_mean_it() {
+    directory_only!("uploads in parts");
+    let server = start(&[]);
+    server.talk("mkdir b");
+    for row in SUMS.lines().map(str::trim).filter(|row| !row.is_empty()) {
+        let row_of: Vec<_> = row.split(';').map(str::trim).collect();
+        let [first, parts, last, expected] = row_of[..] else {
+            panic!("not a row: {row}");
+        };
+        let lines = |words: &str| {
+            let words = words.split('|').map(str::trim).filter(|it| !it.is_empty());
+            let lines = words.flat_map(|it| ["x-amz-checksum-", it, "\r\n"]);
+            lines.collect::<String>()
+        };
+        let upload = Upload::begin(&server, "/b/k", &lines(first));
+        let tags = [(1, "one"), (2, "two")].map(|(number, body)| {
+            let target = format!("/b/k?partNumber={number}&uploadId={}", upload.id);
+            let lines = length(body.as_bytes()) + &lines(sums(parts)[number - 1]);
+            let got = server.request("PUT", &target, &lines, body.as_bytes());
+            got.must("etag").to_owned()
+        });
+        let (target, body) = upload.completion(&[(1, &tags[0]), (2, &tags[1])]);
+        let complete = || {
+            let mut raw = server.connect();
+            ask(&mut raw, "POST", &target, &lines(last), body.as_bytes())
+        };
+        let (answer, again) = (complete(), complete());
+        if answer.status != 200 {
+            assert_eq!(element(&answer.text(), "Code"), expected, "{row}");
+            server.talk("GET /b/k ; 404");
+            continue;
+        }
+        assert_eq!(answer.text(), again.text(), "{row}");
+        let mode = "x-amz-checksum-mode: ENABLED\r\n";
+        let head = server.request("HEAD", "/b/k", mode, b"");
+        let name = if first.contains("256") {
+            "sha256"
+        } else {
+            "crc32"
+        };
+        let fields = [name, "type"].map(|it| head.header(&format!("x-amz-checksum-{it}")));
+        let kept: Vec<_> = fields.into_iter().flatten().collect();
+        assert_eq!(kept.join(" "), expected, "{row}");
+        let told = answer.text();
+        let is_told = |it: &&str| told.contains(&format!(">{it}</Checksum"));
+        assert!(kept.iter().all(is_told), "{row}: {told}");
+        server.talk("DELETE /b/k ; 204");
+    }
+}
+
+#[test]
+fn an_upload_begins_with_a_checksum_that_there_is() {
+    directory_only!("uploads in parts");
+    start(&[]).talk(
+        "
+        mkdir b
+        POST /b/k?uploads ; 200 ; Content-Length: 0 | x-amz-checksum-algorithm: CRC32 ; ; x-amz-checksum-algorithm: CRC32
+        POST /b/k?uploads ; 400 ; Content-Length: 0 | x-amz-checksum-algorithm: CRC31 ; InvalidArgument
+        POST /b/k?uploads ; 400 ; Content-Length: 0 | x-amz-checksum-type: COMPOSITE ; InvalidArgument
+        POST /b/k?uploads ; 400 ; Content-Length: 0 | x-amz-checksum-algorithm: SHA1 | x-amz-checksum-type: FULL_OBJECT ; InvalidArgument
+        POST /b/k?uploads ; 400 ; Content-Length: 0 | x-amz-checksum-algorithm: CRC64NVME | x-amz-checksum-type: COMPOSITE ; InvalidArgument
+        ",
+    );
 }
 
 /// Clients ask again where an answer is lost.
@@ -242,7 +343,7 @@ fn a_completion_that_takes_long_keeps_its_client() {
     let upload = Upload::begin(&server, "/b/other", "");
     let part = upload.put(1, &pattern(2, 300_000));
     let (target, body) = upload.completion(&[(1, &part)]);
-    let lines = "x-amz-checksum-crc32: emyG8Q==\r\n";
+    let lines = "x-amz-checksum-crc32: emyG8Q==\r\nx-amz-checksum-type: FULL_OBJECT\r\n";
     let answer = ask(
         &mut server.connect(),
         "POST",

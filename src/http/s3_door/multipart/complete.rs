@@ -23,6 +23,7 @@ use crate::http::s3_door::errors::{
     BAD_ARGUMENT, INVALID_ORDER, INVALID_PART, NO_SUCH_UPLOAD, OTHER_SIZE,
 };
 use crate::http::s3_door::fields::{conditions_of_write, fields_of, own_fields, wants_version};
+use crate::http::s3_door::multipart::checksum::Sum;
 use crate::http::s3_door::multipart::{Named, name_object};
 use crate::http::s3_door::operation::{Takes, operation};
 use crate::http::s3_door::patience::patiently;
@@ -30,12 +31,13 @@ use crate::http::s3_door::payload::Payload;
 use crate::http::s3_door::target::{Target, unless_gone};
 use crate::http::s3_door::xml::{self, BAD_XML, Document, add_checksums};
 use crate::http::service_config::ServiceConfig;
+use crate::http::values::digest_fields::AMZ_CHECKSUM;
 use crate::http::values::put::{PutRequest, compare, count_upload};
 use crate::http::values::representation::validators;
 use crate::http::verb::Parsed;
 use crate::store::{
-    Digests, Directory, Field, Found, Key, Multipart, Preconditions, Published, Purpose,
-    ReceivedPart, UploadHead, Uploader, kept_value,
+    Directory, Field, Key, Multipart, OpenPart, Preconditions, Published, Purpose, ReceivedPart,
+    UploadHead, Uploader, kept_value,
 };
 
 /// The list of parts that completes an upload.
@@ -103,21 +105,26 @@ fn selected(upload: &Multipart, listed: &Listed) -> Result<Vec<ReceivedPart>, Re
     found.collect()
 }
 
-/// The value that the first request, with these fields, is for.
-fn put_of(
-    fields: &[Field],
-    key: &Key<'static>,
-    config: &ServiceConfig,
-) -> Result<PutRequest, Refusal> {
+/// The fields of the first request.
+fn headers_of(fields: &[Field]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, value) in fields {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             headers.append(name, value);
         }
     }
+    headers
+}
+
+/// The value that the first request, with these fields, is for.
+fn put_of(
+    headers: &HeaderMap,
+    key: &Key<'static>,
+    config: &ServiceConfig,
+) -> Result<PutRequest, Refusal> {
     let mut put = PutRequest::of(key.clone(), config)?;
-    put.read(&headers, config)?;
-    put.keep(own_fields(&headers))?;
+    put.read(headers, config)?;
+    put.keep(own_fields(headers))?;
     Ok(put)
 }
 
@@ -127,15 +134,20 @@ const UPLOAD: &str = "x-amz-upload-id";
 /// POST of the list of parts.
 pub fn complete(asked: &RequestHead<'_>, target: Target) -> Parsed {
     let named = Named::of(asked, target)?;
-    let mut payload = Payload::of(asked)?;
     let headers = &asked.head.headers;
+    // Its checksum is that of the value.
+    let fields = headers
+        .iter()
+        .map(|(name, value)| (name.clone(), value.clone()));
+    let (checksums, of_body): (HeaderMap, HeaderMap) =
+        fields.partition(|(name, _)| name.as_str().starts_with(AMZ_CHECKSUM));
+    let payload = Payload::with(asked, &of_body)?;
     let len = headers.get("x-amz-mp-object-size").map(|len| {
         let len = len.to_str().ok().and_then(|len| len.parse().ok());
         len.ok_or(BAD_ARGUMENT)
     });
     let len: Option<u64> = len.transpose()?;
     let preconditions = conditions_of_write(headers);
-    let (of_value, checksums) = (payload.take_checksum(), payload.checksums.clone());
     operation(Takes::Body, [named.need()], async move |request, body| {
         let listed = xml::receive(request, payload, body).await?;
         let completion = Completion {
@@ -148,7 +160,6 @@ pub fn complete(asked: &RequestHead<'_>, target: Target) -> Parsed {
             listed,
             len,
             preconditions,
-            of_value,
             checksums,
         };
         let changing = request.begin_change(&[Scope::one(completion.named.key.as_str())])?;
@@ -173,7 +184,7 @@ struct Completion {
     listed: Listed,
     len: Option<u64>,
     preconditions: Option<Preconditions>,
-    of_value: Digests,
+    /// What the request says of checksums, and once it is completed what the object keeps.
     checksums: HeaderMap,
 }
 
@@ -204,18 +215,21 @@ impl Completion {
     }
 
     /// The entity tag of the object, if it came by this upload, and is what it was then.
-    async fn completed(&self) -> Result<Option<String>, Refusal> {
+    async fn completed(&mut self) -> Result<Option<String>, Refusal> {
         let (store, reactor) = (&self.service.store, self.service.reactor);
         let found = store
             .get(reactor, &self.named.key, false, Purpose::Use)
             .await?;
         let id = self.named.id.map(|id| id.to_string());
-        let is_same = |it: &Found| {
-            id.is_some_and(|id| fields_of(it).get(UPLOAD).is_some_and(|of| *of == *id))
+        let Some((found, id)) = found.zip(id) else {
+            return Ok(None);
         };
-        Ok(found
-            .filter(is_same)
-            .map(|found| validators(&found).etag.clone()))
+        let kept = fields_of(&found);
+        if kept.get(UPLOAD).is_none_or(|of| *of != *id) {
+            return Ok(None);
+        }
+        self.checksums = kept;
+        Ok(Some(validators(&found).etag.clone()))
     }
 
     async fn publish(
@@ -233,26 +247,29 @@ impl Completion {
             return Err(too_large(limit));
         }
         let key = &self.named.key;
-        let mut put = put_of(&directory.fields_of(upload).await?, key, config)?;
+        let first = headers_of(&directory.fields_of(upload).await?);
+        let sum = Sum::of(&first, &self.checksums)?;
+        let mut put = put_of(&first, key, config)?;
         put.len = Some(total);
         put.preconditions = self.preconditions.take();
-        put.expect(self.of_value)?;
+        put.expect(sum.as_ref().map(Sum::of_all).unwrap_or_default())?;
         let client = self.client.as_deref().map(Principal::by_now).transpose()?;
         client
             .as_ref()
             .map_or(Ok(()), |client| put.permit(client))?;
         let (wants, existing) = (wants_version(&put), put.existing);
-        let published = self.copied(directory, upload, &parts, put).await;
+        let published = self.copied(directory, upload, &parts, put, sum).await;
         let published = narrowed(client.as_ref(), existing, published);
-        unless_gone(directory, key, wants, published).await
+        unless_gone(directory, &self.named.key, wants, published).await
     }
 
     async fn copied(
-        &self,
+        &mut self,
         directory: &Directory,
         upload: &Arc<Multipart>,
         parts: &[ReceivedPart],
         mut put: PutRequest,
+        mut sum: Option<Sum>,
     ) -> Result<Published, Refusal> {
         let mut head = UploadHead {
             uploader: Some(self.uploader.clone()),
@@ -264,11 +281,16 @@ impl Completion {
         for (part, listed) in parts.iter().zip(&self.listed.parts) {
             let found = directory.open_part(upload, *part).await?;
             let found = found.filter(|it| listed.is_like(&it.fields));
-            let file = found.ok_or(INVALID_PART)?.file;
+            let OpenPart { file, fields } = found.ok_or(INVALID_PART)?;
+            if let Some(sum) = &mut sum {
+                sum.add(&fields);
+            }
             value.copy_range(&file, 0..part.meta.len).await?;
             upload.touch();
         }
         compare(&mut value, &put.expected, put.expected.wanted()).await?;
+        let sum = sum.map_or(Ok(None), Sum::finish)?;
+        self.checksums = sum.into_iter().collect();
         let mut lines = format!("{UPLOAD}: {}\n", upload.id).into_bytes();
         for (name, value) in &self.checksums {
             append_field(&mut lines, name.as_str(), value, "\n");
