@@ -42,8 +42,9 @@ fn play(world: &World, asks: &[Ask], steps: &[Step], has_log: bool) -> Result<()
     };
     let acknowledger = Acknowledger::at_once(Arc::new(Changes::starting_at(0)));
     let mut pipeline = Pipeline::new(world, &mut log, &acknowledger);
+    // Also what one writer stores may go for another.
+    let values = world.files.borrow().len() + asks.len();
     let (mut replies, mut asks) = (Vec::new(), asks.iter());
-    let values = world.files.borrow().len();
     let ends = std::iter::repeat_n(&Step::Sync, 3 * values + 6);
     for step in steps.iter().chain(ends) {
         let mut asked = Vec::new();
