@@ -39,6 +39,13 @@ fn errors(injections: &[String]) -> Vec<&str> {
     of_calls.chain(has_sync.then_some("EIO")).collect()
 }
 
+/// True where the record of a key may be kept: what cannot be made of it was forbidden, or its folder was read-only.
+fn may_be_kept(errors: &[&str]) -> bool {
+    errors
+        .iter()
+        .any(|error| matches!(*error, "EACCES" | "EROFS"))
+}
+
 /// What one reply says, where it cannot be told which call failed.
 fn judge(
     operation: Operation,
@@ -56,8 +63,14 @@ fn judge(
         Some(answer) if answer.status == 200 && !wanted => {
             Err("200, and the directory does not say so".into())
         }
-        Some(Response { status, .. }) if *status != 200 && !is_explained(*status) => {
-            Err(format!("{status}"))
+        // The record of its key is kept, whatever fails now.
+        Some(answer)
+            if answer.status == 403 && may_be_kept(errors) && answer.text().contains(KEPT) =>
+        {
+            Ok(())
+        }
+        Some(answer) if answer.status != 200 && !is_explained(answer.status) => {
+            Err(format!("{} {}", answer.status, answer.text()))
         }
         // A sync of names may have failed after the change; so may the sending of the answer.
         _ if !(before || wanted) => Err("neither the old value nor the new one".into()),
@@ -111,11 +124,10 @@ fn round_under(
         }
     };
     let refused = |reply: Reply| format!("the next request after {injections:?}: {reply:?}");
-    let may_be_kept = errors.iter().any(|error| statuses(error).contains(&403));
     match next(&server) {
         Ok(()) => {}
         // What may not be made of the journal is kept, and its key is not changed, until a start.
-        Err(Some(answer)) if may_be_kept && answer.text().contains(KEPT) => {
+        Err(Some(answer)) if may_be_kept(&errors) && answer.text().contains(KEPT) => {
             server.stop();
             let mut started = scene.launch().on(&server.dir).start();
             next(&started).map_err(refused)?;
