@@ -43,6 +43,7 @@ refusals! {
     NO_SUCH_UPLOAD = NOT_FOUND "no-such-upload" NoSuchUpload "there is no such upload: it was completed, aborted, or has expired";
     NO_SUCH_PART = RANGE_NOT_SATISFIABLE "no-such-part" InvalidPartNumber "an object has one part here";
     INVALID_PART = BAD_REQUEST "invalid-part" InvalidPart "a part is missing, or has another ETag";
+    BAD_CHECKSUM = BAD_REQUEST "bad-checksum" InvalidRequest "there is no such checksum, or not of this type, or there are two";
     NO_PART_CHECKSUM = BAD_REQUEST "no-part-checksum" InvalidRequest "a part came without the checksum that the upload has";
     INVALID_ORDER = BAD_REQUEST "invalid-part-order" InvalidPartOrder "the parts are not listed in the order of their numbers";
     OTHER_SIZE = BAD_REQUEST "other-size" InvalidRequest "the parts are not as long together as x-amz-mp-object-size says";

@@ -193,7 +193,7 @@ const SUMS: &str = "
     algorithm: CRC32 ; first ; ;
     algorithm: sha256 ; sha256 ; ; EZFMGaKKmMV9EvPM5sMreUR4T0tHgacGwk6x3ChOKFY=-2 COMPOSITE
     algorithm: SHA256 ; sha256 ; crc32: uDltSA== ; InvalidRequest
-    algorithm: CRC64NVME ; none ; type: COMPOSITE ; InvalidArgument
+    algorithm: CRC64NVME ; none ; type: COMPOSITE ; InvalidRequest
 ";
 
 /// The checksums of `one` and `two` in a row's words.
@@ -267,10 +267,10 @@ fn an_upload_begins_with_a_checksum_that_there_is() {
         "
         mkdir b
         POST /b/k?uploads ; 200 ; Content-Length: 0 | x-amz-checksum-algorithm: CRC32 ; ; x-amz-checksum-algorithm: CRC32
-        POST /b/k?uploads ; 400 ; Content-Length: 0 | x-amz-checksum-algorithm: CRC31 ; InvalidArgument
-        POST /b/k?uploads ; 400 ; Content-Length: 0 | x-amz-checksum-type: COMPOSITE ; InvalidArgument
-        POST /b/k?uploads ; 400 ; Content-Length: 0 | x-amz-checksum-algorithm: SHA1 | x-amz-checksum-type: FULL_OBJECT ; InvalidArgument
-        POST /b/k?uploads ; 400 ; Content-Length: 0 | x-amz-checksum-algorithm: CRC64NVME | x-amz-checksum-type: COMPOSITE ; InvalidArgument
+        POST /b/k?uploads ; 400 ; Content-Length: 0 | x-amz-checksum-algorithm: CRC31 ; InvalidRequest
+        POST /b/k?uploads ; 400 ; Content-Length: 0 | x-amz-checksum-type: COMPOSITE ; InvalidRequest
+        POST /b/k?uploads ; 400 ; Content-Length: 0 | x-amz-checksum-algorithm: SHA1 | x-amz-checksum-type: FULL_OBJECT ; InvalidRequest
+        POST /b/k?uploads ; 400 ; Content-Length: 0 | x-amz-checksum-algorithm: CRC64NVME | x-amz-checksum-type: COMPOSITE ; InvalidRequest
         ",
     );
 }

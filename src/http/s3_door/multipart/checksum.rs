@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::http::refusal::Refusal;
-use crate::http::s3_door::errors::{BAD_ARGUMENT, NO_PART_CHECKSUM};
+use crate::http::s3_door::errors::{BAD_CHECKSUM, NO_PART_CHECKSUM};
 use crate::http::s3_door::fields::CHECKSUM_TYPE;
 use crate::http::values::digest_fields::{
     AMZ_CHECKSUM, checksums, is_checksum, is_known_checksum, wanted_of,
@@ -35,19 +35,19 @@ impl Sum {
         let given = last.iter().find(|(name, _)| is_checksum(name));
         let name = match (given, first.get(ALGORITHM)) {
             (Some((name, _)), _) => name.clone(),
-            (None, Some(algorithm)) => name_of(algorithm).ok_or(BAD_ARGUMENT)?,
+            (None, Some(algorithm)) => name_of(algorithm).ok_or(BAD_CHECKSUM)?,
             (None, None) => return Ok(None),
         };
         if !is_known_checksum(&name) || checksums(last).count() > 1 {
-            return Err(BAD_ARGUMENT);
+            return Err(BAD_CHECKSUM);
         }
         let said = last.get(CHECKSUM_TYPE).or(first.get(CHECKSUM_TYPE));
         let kind = name.as_str().trim_start_matches(AMZ_CHECKSUM);
         let is_composite = match (kind, said.map(HeaderValue::as_bytes)) {
             ("crc64nvme", None) | ("crc32" | "crc32c" | "crc64nvme", Some(b"FULL_OBJECT")) => false,
-            ("crc64nvme", _) => return Err(BAD_ARGUMENT),
+            ("crc64nvme", _) => return Err(BAD_CHECKSUM),
             (_, None | Some(b"COMPOSITE")) => true,
-            _ => return Err(BAD_ARGUMENT),
+            _ => return Err(BAD_CHECKSUM),
         };
         let given = given.map(|(_, value)| value.clone());
         let mut expected = HeaderMap::new();
@@ -55,7 +55,7 @@ impl Sum {
             // Behind a composite may stand how many parts it is of.
             let bare = given.as_bytes().split(|it| *it == b'-').next();
             let bare = HeaderValue::from_bytes(bare.unwrap_or_default());
-            expected.insert(name.clone(), bare.map_err(|_| BAD_ARGUMENT)?);
+            expected.insert(name.clone(), bare.map_err(|_| BAD_CHECKSUM)?);
         }
         Ok(Some(Self {
             expected: Digests::of(&expected)?,
