@@ -31,12 +31,10 @@ pub fn render(
     context: &ResponseContext,
     config: &ServiceConfig,
 ) -> Response<Body> {
-    let reply = result.unwrap_or_else(|refusal| refused(&refusal, context, config).into());
-    let Reply {
-        mut response,
-        is_value,
-        keeps_cache_control,
-    } = reply;
+    let (mut response, is_value, keeps_cache_control) = match result {
+        Ok(reply) => (reply.response, reply.is_value, reply.keeps_cache_control),
+        Err(refusal) => (refused(&refusal, context, config), false, false),
+    };
     if response.status() == StatusCode::OK && response.body().is_end_stream() {
         // hyper leaves it out of the response to HEAD where the body is empty.
         let none = HeaderValue::from_static("0");
