@@ -126,7 +126,8 @@ impl Account {
     /// Chooses the values of a scope that were used longest ago.
     fn choose(&self, from: From, bound: usize, scope: &str) {
         let keys = self.state.lock().total(bound, scope).keys;
-        let most = usize::try_from(keys / 16).unwrap_or(MOST_CHOSEN);
+        // A pass holds up who waits for room: so it chooses many.
+        let most = usize::try_from(keys / 4).unwrap_or(MOST_CHOSEN);
         let most = most.clamp(STEP, MOST_CHOSEN);
         let mut oldest: BinaryHeap<(i64, Box<str>)> = BinaryHeap::new();
         self.visit(scope, |name, value| {
