@@ -181,6 +181,8 @@ const SUMS: &str = "
     algorithm: CRC32 ; crc32 ; crc32: uDltSA== ; uDltSA==-2 COMPOSITE
     ; crc32 ; crc32: uDltSA== ; uDltSA==-2 COMPOSITE
     ; crc32 ; crc32: uDltSA==-2 ; uDltSA==-2 COMPOSITE
+    ; crc32 ; crc32: uDltSA==-3 ; InvalidRequest
+    ; crc32 ; crc32: jBGBRQ==-2 | type: FULL_OBJECT ; InvalidDigest
     ; crc32 ; type: COMPOSITE ;
     ; crc32 ; ;
     algorithm: CRC32 ; crc32 ; crc32: jBGBRQ== ; BadDigest

@@ -53,8 +53,10 @@ impl Sum {
         let mut expected = HeaderMap::new();
         if let Some(given) = &given {
             // Behind a composite may stand how many parts it is of.
-            let bare = given.as_bytes().split(|it| *it == b'-').next();
-            let bare = HeaderValue::from_bytes(bare.unwrap_or_default());
+            let mut pieces = given
+                .as_bytes()
+                .splitn(if is_composite { 2 } else { 1 }, |it| *it == b'-');
+            let bare = HeaderValue::from_bytes(pieces.next().unwrap_or_default());
             expected.insert(name.clone(), bare.map_err(|_| BAD_CHECKSUM)?);
         }
         Ok(Some(Self {
@@ -95,14 +97,18 @@ impl Sum {
             (false, _, given) => given,
             (true, None, Some(_)) => return Err(NO_PART_CHECKSUM),
             (true, None, None) => None,
-            (true, Some((hasher, parts)), _) => {
+            (true, Some((hasher, parts)), given) => {
                 let digests = hasher.finish();
                 verify(&self.expected, &digests)?;
                 let sum = digests.checksum.as_ref().map(Checksum::bytes);
                 let sum = sum
                     .or(digests.sha256.as_ref().map(|it| &it[..]))
                     .unwrap_or_default();
-                HeaderValue::try_from(format!("{}-{parts}", STANDARD.encode(sum))).ok()
+                let value = format!("{}-{parts}", STANDARD.encode(sum));
+                if given.is_some_and(|it| it.as_bytes().contains(&b'-') && it != value) {
+                    return Err(BAD_CHECKSUM);
+                }
+                HeaderValue::try_from(value).ok()
             }
         };
         Ok(value.map(|value| (self.name, value)))
