@@ -6,6 +6,7 @@
 //! all of it is there, by the job that writes it. An [`FileUpload`] that is dropped leaves nothing behind. Its only way
 //! out is [`FileUpload::into_value`], to the publisher.
 
+mod copy_bytes;
 mod file_writer;
 
 use std::ops::Range;

@@ -23,7 +23,7 @@ use crate::http::request::RequestContext;
 use crate::http::request::head::RequestHead;
 use crate::http::response::{empty, with};
 use crate::http::s3_door::copy::source;
-use crate::http::s3_door::errors::{BAD_ARGUMENT, BAD_CHECKSUM, BAD_RANGE, NO_SUCH_UPLOAD};
+use crate::http::s3_door::errors::{BAD_ARGUMENT, BAD_RANGE, NO_SUCH_UPLOAD};
 use crate::http::s3_door::fields::{
     CHECKSUM_TYPE, add_checksums, described, is_own_field, stored_fields,
 };
@@ -58,10 +58,7 @@ pub fn begin(asked: &RequestHead<'_>, target: Target) -> Parsed {
     let mut put = PutRequest::of(key.clone(), asked.config)?;
     described(&mut put, asked)?;
     let headers = stored_fields(&asked.head.headers);
-    let is_summed = Sum::of(&headers, &HeaderMap::new())?.is_some();
-    if !is_summed && headers.contains_key(CHECKSUM_TYPE) {
-        return Err(BAD_CHECKSUM);
-    }
+    Sum::of(&headers, &HeaderMap::new())?;
     let kept = |name: &HeaderName| {
         KEPT.contains(name)
             || is_own_field(name.as_str())

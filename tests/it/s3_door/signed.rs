@@ -602,6 +602,8 @@ fn caches_are_told_what_is_stored_or_signed_and_else_to_keep_it_private() {
         let target = format!("/b/key?{}", ann().presign(of, 60));
         let answer = server.request("GET", &target, "", b"");
         assert_eq!(answer.status, 200);
+        // So no cache answers those who are not signed.
+        assert!(answer.must("vary").contains("authorization"));
         answer.header("cache-control").map(str::to_owned)
     };
     for (stored, expected) in [

@@ -36,6 +36,7 @@ impl Sum {
         let name = match (given, first.get(ALGORITHM)) {
             (Some((name, _)), _) => name.clone(),
             (None, Some(algorithm)) => name_of(algorithm).ok_or(BAD_CHECKSUM)?,
+            (None, None) if first.contains_key(CHECKSUM_TYPE) => return Err(BAD_CHECKSUM),
             (None, None) => return Ok(None),
         };
         if !is_known_checksum(&name) || checksums(last).count() > 1 {
