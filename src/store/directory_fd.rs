@@ -69,15 +69,6 @@ pub enum Blocking {
     Allowed,
 }
 
-impl Blocking {
-    fn resolve(self) -> ResolveFlags {
-        match self {
-            Self::Never => CONFINED | ResolveFlags::CACHED,
-            Self::Allowed => CONFINED,
-        }
-    }
-}
-
 /// The directory of the values.
 #[derive(Debug)]
 pub struct ValuesDir {
@@ -154,6 +145,24 @@ impl ValuesDir {
         Ok(Some(Opened { fd, stat, fs_type }))
     }
 
+    /// Opens what has the name `path`. Of a name that is not there the kernel's caches know nothing on tmpfs, but no
+    /// look there waits.
+    fn open_at(&self, path: &str, flags: OFlags, blocking: Blocking) -> Result<OwnedFd, Errno> {
+        let is_memory = self.file_system.is_some_and(|(_, it)| it.is_memory);
+        let how = match blocking {
+            Blocking::Never if is_memory => ResolveFlags::NO_XDEV,
+            Blocking::Never => ResolveFlags::CACHED,
+            Blocking::Allowed => ResolveFlags::empty(),
+        };
+        let (flags, how) = (flags | OFlags::CLOEXEC, CONFINED | how);
+        let open = || rustix::fs::openat2(&self.root, path, flags, Mode::empty(), how);
+        match (retry_on_intr(open), blocking) {
+            // It lies on another file system.
+            (Err(Errno::XDEV), Blocking::Never) => Err(Errno::AGAIN),
+            (opened, _) => opened,
+        }
+    }
+
     /// Opens the regular file at `path` with these `flags`; `None` when there is none.
     fn find(
         &self,
@@ -161,9 +170,7 @@ impl ValuesDir {
         flags: OFlags,
         blocking: Blocking,
     ) -> Result<Option<(OwnedFd, Stat)>, Errno> {
-        let (flags, resolve) = (flags | OFlags::CLOEXEC, blocking.resolve());
-        let open = || rustix::fs::openat2(&self.root, path, flags, Mode::empty(), resolve);
-        match retry_on_intr(open) {
+        match self.open_at(path, flags, blocking) {
             Ok(fd) => retry_on_intr(|| rustix::fs::fstat(&fd))
                 .map(|stat| is_regular(&stat).then_some((fd, stat))),
             Err(Errno::LOOP) => {
@@ -291,10 +298,8 @@ impl ValuesDir {
 
     /// True if there is a folder `path`. With [`Blocking::Never`], fails with `AGAIN` where the device would be needed.
     pub fn has_folder(&self, path: &str, blocking: Blocking) -> Result<bool, Errno> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let resolve = blocking.resolve();
-        let open = || rustix::fs::openat2(&self.root, path, flags, Mode::empty(), resolve);
-        match retry_if_stale(open) {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+        match retry_if_stale(|| self.open_at(path, flags, blocking)) {
             Err(Errno::AGAIN) => Err(Errno::AGAIN),
             opened => Ok(!opened.is_err_and(is_no_folder)),
         }
