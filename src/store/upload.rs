@@ -133,7 +133,7 @@ impl FileUpload {
         while !data.is_empty() {
             if self.received.fill(&mut data, CHUNK, None) {
                 // Boxed, as what else a small value does not need: its future is copied once where it is begun.
-                Box::pin(self.flush()).await?;
+                Box::pin(self.flush(0)).await?;
             }
         }
         Ok(())
@@ -200,7 +200,7 @@ impl FileUpload {
 
     /// Writes all that has been received to the file, which is made if there is none.
     pub async fn write_out(&mut self) -> Result<(), Error> {
-        self.flush().await?;
+        self.flush(self.received.buffer.len() as u64).await?;
         match &mut self.file {
             Some(file) => file.written().await,
             None => Ok(()),
@@ -225,8 +225,9 @@ impl FileUpload {
         }
     }
 
-    /// Starts to write what is in the buffer, once what came before it is written.
-    async fn flush(&mut self) -> Result<(), Error> {
+    /// Starts to write what is in the buffer, once what came before it is written. A value that has no file yet, and of
+    /// which so many bytes are `announced`, gets one.
+    async fn flush(&mut self, announced: u64) -> Result<(), Error> {
         if self.received.buffer.len() == 0 {
             return Ok(());
         }
@@ -236,7 +237,7 @@ impl FileUpload {
         }
         let key = self.room.as_ref().map(|room| room.staging.key.to_string());
         let key = key.and_then(|key| Key::new(key).ok());
-        self.create(0, key, (runs, len)).await
+        self.create(announced, key, (runs, len)).await
     }
 }
 

@@ -73,19 +73,17 @@ impl FileWriter {
             room.as_ref().map_or(Ok(()), |it| it.staging.grow(len))?;
             let (context, key) = (Arc::clone(writer), key.clone());
             let job = move || {
-                let file = match make(&context, announced, key.as_ref()) {
-                    Err(why @ Error::NoSpace(_)) => return Ok(Err(Full::new(why, 0..len, first))),
-                    made => made?,
-                };
-                let ahead = Ahead {
-                    writer: context,
-                    claim: None,
-                    range: 0..len,
-                };
-                let written = ahead.during(&*file.file, len, first, |(runs, _)| {
-                    Ok((write_at(&*file.file, 0, &runs)?, len))
-                });
-                Ok(written?.map(|()| file))
+                // The publisher asks too, and nearly at once where all bytes are there: then only where others would go
+                // for it.
+                let is_whole = announced == len;
+                if !is_whole {
+                    may_create(&context, key.as_ref())?;
+                }
+                let made = make(&context, announced, first)?;
+                if is_whole && made.is_err() {
+                    may_create(&context, key.as_ref())?;
+                }
+                Ok(made)
             };
             match writer.dir().disk.spawn(job).await? {
                 Ok(file) => {
@@ -281,15 +279,37 @@ impl FileWriter {
     }
 }
 
-/// Makes the file of a value of `key` for which so many bytes are `announced`. One that the disk can have no space for,
-/// or that cannot get to its folder, is refused. Blocks.
-fn make(writer: &WriteContext, announced: u64, key: Option<&Key<'_>>) -> Result<TempFile, Error> {
+/// Fails where a value of `key`, if that is known, cannot get to its folder. Blocks.
+fn may_create(writer: &WriteContext, key: Option<&Key<'_>>) -> Result<(), Error> {
     match key {
-        Some(key) => may_publish(writer, key)?,
-        None => writer.dir().location.check()?,
+        Some(key) => may_publish(writer, key),
+        None => writer.dir().location.check(),
     }
-    writer.may_take(announced)?;
-    TempFile::create(&writer.temp_dir, Placement::Absent, None)
+}
+
+/// Makes the file of a value for which so many bytes are `announced`, with the `first` of them, runs of so many: one
+/// that the disk can have no space for is refused. Blocks.
+fn make(
+    writer: &Arc<WriteContext>,
+    announced: u64,
+    first: (Vec<Bytes>, u64),
+) -> Result<Result<TempFile, Full<(Vec<Bytes>, u64)>>, Error> {
+    let len = first.1;
+    let may_take = writer.may_take(announced);
+    let made = may_take.and_then(|()| TempFile::create(&writer.temp_dir, Placement::Absent, None));
+    let file = match made {
+        Err(why @ Error::NoSpace(_)) => return Ok(Err(Full::new(why, 0..len, first))),
+        made => made?,
+    };
+    let ahead = Ahead {
+        writer: Arc::clone(writer),
+        claim: None,
+        range: 0..len,
+    };
+    let written = ahead.during(&*file.file, len, first, |(runs, _)| {
+        Ok((write_at(&*file.file, 0, &runs)?, len))
+    });
+    Ok(written?.map(|()| file))
 }
 
 /// The space that is set aside for a write, and the claim on a resumable upload.
