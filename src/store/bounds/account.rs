@@ -48,6 +48,8 @@ pub struct Account {
     /// The scopes that evictions for the disk take from.
     pub(super) largest: Mutex<Largest>,
     pub(super) last_round: Mutex<Option<Round>>,
+    /// Held while a pass chooses who goes.
+    pub(super) choosing: Mutex<()>,
     /// Held while a folder gets its other name, on the disk and here; and by the index while it looks at a name or
     /// forgets some.
     pub(super) renaming: Mutex<()>,
@@ -88,6 +90,7 @@ impl Account {
             bounds,
             largest: Mutex::default(),
             last_round: Mutex::default(),
+            choosing: Mutex::default(),
             renaming: Mutex::default(),
             is_whole: AtomicBool::new(false),
             began: Instant::now(),

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use parking_lot::MutexGuard;
 use rustix::fs::Stat;
 
 use super::account::Account;
@@ -165,6 +166,8 @@ impl Account {
                 oldest.make_contiguous().sort_unstable();
             }
         }
+        // It has names of before.
+        state.pass = None;
         let count = state.count;
         drop(locked);
         // A count that is under way meets them no more.
@@ -235,7 +238,9 @@ impl Account {
     fn in_steps(&self, mut step: impl FnMut(&mut State, Option<&str>) -> Option<String>) {
         let mut after = None;
         loop {
-            after = step(&mut self.state.lock(), after.as_deref());
+            let mut state = self.state.lock();
+            after = step(&mut state, after.as_deref());
+            MutexGuard::unlock_fair(state);
             if after.is_none() {
                 return;
             }
@@ -307,7 +312,7 @@ fn accessed(stat: &Stat) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::order::From;
+    use super::super::ledger::From;
     use super::super::rule::Total;
     use super::super::tests::{account, account_with};
     use super::super::uses;

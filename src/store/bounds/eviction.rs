@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use super::account::Account;
-use super::ledger::{State, Sums};
-use super::order::{From, STEP};
+use super::ledger::{From, State, Sums, scopes};
+use super::order::STEP;
 use super::rule::{AgeOf, Bound, Full, Total, millis};
 use super::value::{Value, uptime};
 use super::victim::Victim;
@@ -30,6 +30,18 @@ const COMPARED: Duration = Duration::from_secs(1);
 /// The part of a bound from which on values are evicted ahead of need: 95%.
 fn ahead(max: u64) -> u64 {
     max - max / 20
+}
+
+/// Of a bound of less no value goes for the next: it would be too large a part.
+const LARGE: u64 = 1 << 26;
+
+/// The most bytes that are free for the next values, or names.
+const MOST_FREE: u64 = 1 << 24;
+
+/// The part of a bound that values leave free for the next: all but 1/1024, and 16 MiB at most.
+fn next(max: u64) -> u64 {
+    let free = (max / 1024).min(MOST_FREE);
+    if max < LARGE { max } else { max - free }
 }
 
 impl State {
@@ -127,7 +139,7 @@ impl Account {
     }
 
     /// Visits all that the bound of this number counts by, with its sums.
-    fn each_scope(&self, bound: usize, mut visit: impl FnMut(&str, &Sums)) {
+    pub(super) fn each_scope(&self, bound: usize, mut visit: impl FnMut(&str, &Sums)) {
         let mut from = Unbounded::<Box<str>>;
         loop {
             let state = self.state.lock();
@@ -172,6 +184,20 @@ impl Account {
             victims.extend(self.oldest(From::Bound, (bound, &scope), beyond, before, &[]));
         }
         victims
+    }
+
+    /// The value that goes first from a bound of `key`, where it is as good as full: the next value then has room at
+    /// once, also among values that were all used within the `min-age`.
+    pub fn victim_for_next(self: &Arc<Self>, key: &str) -> Option<Victim> {
+        let victim = |(at, scope): (usize, &str)| {
+            let rule = &self.bounds[at];
+            let to_go = self.state.lock().scopes[at].get(scope)?.to_go();
+            let beyond = to_go.beyond_part(rule, next).min(Total::one(1));
+            self.oldest(From::Bound, (at, scope), beyond, i64::MAX, &[])
+                .pop()
+        };
+        let mut evicting = scopes(&self.bounds, key).filter(|(at, _)| self.evicts(*at));
+        evicting.find_map(victim)
     }
 
     /// Values to be evicted so that the disk has so much more, of the largest scope that has any; never those of the

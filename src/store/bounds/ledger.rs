@@ -48,6 +48,8 @@ pub struct State {
     pub young: VecDeque<(i64, Box<str>)>,
     /// What is known is not what the files are, and only a count of all tells.
     pub recount: bool,
+    /// The pass that chooses who goes, while one is under way.
+    pub pass: Option<Pass>,
 }
 
 /// The sums of a bound, or of one name of it.
@@ -97,6 +99,41 @@ pub struct Round {
     pub fruitless: u32,
     /// The free space when they were over, if there were so many of those that this is meant.
     pub in_vain: Option<Free>,
+}
+
+/// Which values are chosen from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum From {
+    /// All that a bound counts.
+    Bound,
+    /// Those whose removal gives the disk room.
+    Disk,
+}
+
+impl From {
+    /// Those of them that were chosen last.
+    pub fn order(self, sums: &mut Sums) -> &mut Oldest {
+        let [oldest, oldest_of_disk] = sums.orders();
+        match self {
+            Self::Bound => oldest,
+            Self::Disk => oldest_of_disk,
+        }
+    }
+
+    /// True if `value` is one of them, and may go.
+    pub fn has(self, value: &Value) -> bool {
+        value.may_go() && (self == Self::Bound || !value.known().frees_nothing())
+    }
+}
+
+/// A pass that is under way over the values of a scope.
+#[derive(Debug)]
+pub struct Pass {
+    pub from: From,
+    pub bound: usize,
+    pub scope: Box<str>,
+    /// Values that the scope has got meanwhile and that it may have passed by.
+    pub late: Vec<(i64, Box<str>)>,
 }
 
 /// Times of use and keys, in this order.

@@ -1,14 +1,16 @@
 //! The order in which values go: those used longest ago first, in exactly that order.
 //!
 //! A pass over all values of a scope collects those used longest ago. They are taken from the front while none was used
-//! since; what is not among them was used later than all of them, so the order is that of all. A value that could not
-//! be evicted is not chosen again until it changes, and one whose eviction is under way is not chosen twice.
+//! since; what is not among them was used later than all of them, so the order is that of all. What comes before them
+//! while the pass is under way joins them at its end. A value that could not be evicted is not chosen again until it
+//! changes, and one whose eviction is under way is not chosen twice. In a large scope the keeper of the directory makes
+//! the next pass before the last of the chosen is taken, so that no change waits for it.
 
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use super::account::Account;
-use super::ledger::{Oldest, State, Sums, scopes};
+use super::ledger::{From, Oldest, Pass, State, scopes};
 use super::rule::{Bound, Total};
 use super::value::Value;
 use super::victim::Victim;
@@ -17,36 +19,28 @@ use crate::store::changes::Removal;
 /// The most values that one pass chooses.
 const MOST_CHOSEN: usize = 1 << 16;
 
+/// A pass over no more values than this takes so short that a change may wait for it.
+const SHORT: u64 = 1 << 12;
+
 /// The most evictions before others have their turn.
 pub const STEP: usize = 64;
 
-/// Which values are chosen from.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum From {
-    /// All that a bound counts.
-    Bound,
-    /// Those whose removal gives the disk room.
-    Disk,
-}
-
-impl From {
-    fn order(self, sums: &mut Sums) -> &mut Oldest {
-        let [oldest, oldest_of_disk] = sums.orders();
-        match self {
-            Self::Bound => oldest,
-            Self::Disk => oldest_of_disk,
-        }
-    }
-
-    fn has(self, value: &Value) -> bool {
-        value.may_go() && (self == Self::Bound || !value.known().frees_nothing())
-    }
+/// How many values one pass chooses in a scope of so many `keys`: many, as who waits for room may wait for it.
+fn most_chosen(keys: u64) -> usize {
+    let most = usize::try_from(keys / 4).unwrap_or(MOST_CHOSEN);
+    most.clamp(STEP, MOST_CHOSEN)
 }
 
 impl State {
     /// Where the value of `key` comes before the last of those that are chosen, it is one of them.
     pub fn order(&mut self, bounds: &[Bound], key: &str, value: &Value) {
         for (at, scope) in scopes(bounds, key) {
+            if let Some(pass) = &mut self.pass
+                && (pass.bound, &*pass.scope) == (at, scope)
+                && pass.from.has(value)
+            {
+                pass.late.push((value.used(), key.into()));
+            }
             let Some(sums) = self.scopes[at].get_mut(scope) else {
                 continue;
             };
@@ -117,18 +111,56 @@ impl Account {
             (is_over || !victims.is_empty()).then_some(victims)
         };
         let choose_and_take = || {
-            self.choose(from, bound, scope);
-            take()
+            let _one = self.choosing.lock();
+            // A pass that was under way may have chosen some.
+            take().or_else(|| {
+                self.choose(from, bound, scope);
+                take()
+            })
         };
         take().or_else(choose_and_take).unwrap_or_default()
     }
 
-    /// Chooses the values of a scope that were used longest ago.
+    /// Chooses anew in the large scopes of which half of the chosen are taken.
+    pub fn choose_ahead(&self) {
+        let mut few = Vec::new();
+        for bound in (0..self.bounds.len()).filter(|&at| self.evicts(at) && self.is_whole()) {
+            self.each_scope(bound, |scope, sums| {
+                let keys = sums.total.keys;
+                let is_few = |left: &Oldest| !left.is_empty() && left.len() < most_chosen(keys) / 2;
+                let lists = [
+                    (From::Bound, &sums.oldest),
+                    (From::Disk, &sums.oldest_of_disk),
+                ];
+                let lists = lists
+                    .into_iter()
+                    .filter(|(_, left)| keys > SHORT && is_few(left));
+                few.extend(lists.map(|(from, _)| (from, bound, Box::<str>::from(scope))));
+            });
+        }
+        for (from, bound, scope) in few {
+            let _one = self.choosing.lock();
+            self.choose(from, bound, &scope);
+        }
+    }
+
+    /// Chooses the values of a scope that were used longest ago; one pass at a time, as `choosing` is held. A folder
+    /// that moves meanwhile gives values other names: then it is made anew.
     fn choose(&self, from: From, bound: usize, scope: &str) {
-        let keys = self.state.lock().total(bound, scope).keys;
-        // A pass holds up who waits for room: so it chooses many.
-        let most = usize::try_from(keys / 4).unwrap_or(MOST_CHOSEN);
-        let most = most.clamp(STEP, MOST_CHOSEN);
+        while !self.pass(from, bound, scope) {}
+    }
+
+    /// True if the values are chosen.
+    fn pass(&self, from: From, bound: usize, scope: &str) -> bool {
+        let mut state = self.state.lock();
+        let most = most_chosen(state.total(bound, scope).keys);
+        state.pass = Some(Pass {
+            from,
+            bound,
+            scope: scope.into(),
+            late: Vec::new(),
+        });
+        drop(state);
         let mut oldest: BinaryHeap<(i64, Box<str>)> = BinaryHeap::new();
         self.visit(scope, |name, value| {
             let used = value.used();
@@ -146,10 +178,21 @@ impl Account {
             }
             oldest.push((used, name.into()));
         });
-        let mut state = self.state.lock();
-        if let Some(sums) = state.scopes[bound].get_mut(scope) {
-            *from.order(sums) = oldest.into_sorted_vec().into();
+        let state = &mut *self.state.lock();
+        let Some(Pass { mut late, .. }) = state.pass.take() else {
+            return false;
+        };
+        if oldest.len() == most {
+            late.retain(|it| oldest.peek().is_some_and(|last| it < last));
         }
+        let mut chosen = oldest.into_vec();
+        chosen.append(&mut late);
+        chosen.sort_unstable();
+        chosen.dedup();
+        if let Some(sums) = state.scopes[bound].get_mut(scope) {
+            *from.order(sums) = chosen.into();
+        }
+        true
     }
 }
 
@@ -157,9 +200,10 @@ impl Account {
 mod tests {
     use super::super::room::{Choice, IN_VAIN};
     use super::super::rule::{MIN_AGE, millis};
-    use super::super::value::uptime;
+    use super::super::value::{Known, uptime};
     use super::*;
     use crate::store::space::Free;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     /// An account of a bound of each name that evicts, with a value of so many bytes under each key.
     fn account(values: &[(&str, u64)]) -> Arc<Account> {
@@ -210,6 +254,71 @@ mod tests {
         let mut ahead = keys(&ahead);
         ahead.sort_unstable();
         assert_eq!(ahead, ["1999/k", "2999/k", "999/k"]);
+    }
+
+    #[test]
+    fn a_value_that_comes_while_a_pass_is_under_way_goes_in_its_place() {
+        const MANY: i64 = 6000;
+        let account = Account::of_blocks(1 << 20);
+        // The order of the names is not that of the uses.
+        let key = |used: i64| format!("{}-{used}", used * 7919 % 10_007);
+        let come = |used: i64| {
+            let file = Known {
+                version: 1,
+                bytes: 4096,
+                end: None,
+                is_linked: false,
+                is_elsewhere: false,
+            };
+            let mut state = account.state.lock();
+            state.note(&account.bounds, &key(used), (Some(file), used), None);
+        };
+        (0..MANY).for_each(|n| come(2 * n));
+        let all = Total {
+            bytes: u64::MAX,
+            keys: 0,
+        };
+        let choose = || account.oldest(From::Bound, (0, ""), all, i64::MAX, &[]);
+        let mut gone: Vec<Victim> = (0..13).flat_map(|_| choose()).collect();
+        let left = |account: &Account| account.state.lock().scopes[0][""].oldest.len();
+        assert!(left(&account) < most_chosen(6000) / 2);
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Relaxed) {
+                    let _one = account.choosing.lock();
+                    account.choose(From::Bound, 0, "");
+                }
+            });
+            let first = 2 * i64::try_from(gone.len()).unwrap();
+            // Some are used again: they go last.
+            for n in (first / 2..MANY).rev() {
+                come(2 * n + 1);
+                if n % 10 == 0
+                    && let Some(value) = account.state.lock().names.value(&key(2 * n))
+                {
+                    value.set_used(3 * MANY + n);
+                }
+            }
+            is_over.store(true, Relaxed);
+        });
+        gone.clear();
+        account.choose_ahead();
+        let mut victims = Vec::new();
+        loop {
+            let more = choose();
+            if more.is_empty() {
+                break;
+            }
+            victims.extend(more);
+        }
+        let mut expected: Vec<_> = Vec::new();
+        account.visit("", |name, value| {
+            expected.push((value.used(), name.to_owned()))
+        });
+        expected.sort_unstable();
+        let expected: Vec<_> = expected.iter().map(|(_, name)| &**name).collect();
+        assert_eq!(keys(&victims), expected);
     }
 
     #[test]

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use super::account::Account;
 use super::admission::{Ask, RoomReservation};
+use super::ledger::From;
 use super::ledger::Round;
-use super::order::From;
 use super::rule::Total;
 use super::victim::Victim;
 use crate::store::space::Free;

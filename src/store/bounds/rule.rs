@@ -115,6 +115,14 @@ impl Total {
         }
     }
 
+    /// The smaller of both, by bytes and by values.
+    pub fn min(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.min(other.bytes),
+            keys: self.keys.min(other.keys),
+        }
+    }
+
     /// Without `other`, and not below nothing.
     pub fn minus(self, other: Self) -> Self {
         self.replaced(other, Self::default())

@@ -147,6 +147,7 @@ impl KeeperContext {
                     "the values are above their bounds: so many are still to be evicted"
                 );
             }
+            self.account.choose_ahead();
             is_behind = self.evict_ahead(runtime);
             if is_behind {
                 continue;

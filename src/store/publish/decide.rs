@@ -43,6 +43,11 @@ pub trait Files {
     ) -> Result<Vec<ChangeRequest>, Error> {
         Err(error)
     }
+    /// Returns the removal of a value, if the change after the last would have to wait for it. Called while no change
+    /// waits.
+    fn eviction_ahead(&self) -> Option<ChangeRequest> {
+        None
+    }
     /// Returns the removal of a value that has ended, if its file has the name of `key` or of a folder above `key`.
     fn ended_in_way(&self, _key: &Key<'_>) -> Option<ChangeRequest> {
         None

@@ -10,7 +10,7 @@ use super::super::commit::{self, FoundName};
 use super::super::implicit::mark_implicit;
 use super::super::new_value::Source;
 use super::super::space::Allowance;
-use super::super::write_context::WriteContext;
+use super::super::write_context::{Durability, WriteContext};
 use super::change::{Change, ChangeRequest, FolderChange, Plan, removal_of_ended};
 use super::decide::{Files, Made, has_source, lacks_room, plan, survive};
 use super::pending::PendingState;
@@ -36,6 +36,8 @@ pub struct ValueFiles {
     changeable: RefCell<(Box<str>, Option<Instant>)>,
     /// When a removal for a bound that failed was logged last.
     logged_stuck: Cell<Option<Instant>>,
+    /// With bounds: the key that was changed last, until a value went for the next.
+    last: RefCell<Option<Key<'static>>>,
 }
 
 impl ValueFiles {
@@ -46,6 +48,7 @@ impl ValueFiles {
             creates_in_a_row: Cell::default(),
             changeable: RefCell::default(),
             logged_stuck: Cell::default(),
+            last: RefCell::default(),
         }
     }
 
@@ -205,6 +208,7 @@ impl ValueFiles {
     /// Counts what `change` has made, which began after so many looks of the index.
     fn count(&self, account: &Account, change: &mut ChangeRequest, looks: u64) {
         let (dir, key) = (self.writer.dir(), &change.key);
+        *self.last.borrow_mut() = Some(key.clone());
         let file = match &mut change.kind {
             Change::Put(value) if account.counts(key.as_str()) => value.known(dir.device()),
             Change::Move(value) => {
@@ -322,6 +326,18 @@ impl Files for ValueFiles {
             Choice::Wait => Ok(Vec::new()),
             Choice::Nobody(why) => Err(why.unwrap_or(error)),
         }
+    }
+
+    fn eviction_ahead(&self) -> Option<ChangeRequest> {
+        // It would have a sync of its own, which the next change would wait for.
+        if self.writer.durability == Durability::Disk {
+            return None;
+        }
+        let (account, last) = (self.writer.account.as_ref()?, self.last.take()?);
+        // The answer to the change before goes first, also where its reactor shares the CPU.
+        std::thread::yield_now();
+        let victim = account.victim_for_next(last.as_str())?;
+        Some(ChangeRequest::eviction(victim))
     }
 
     fn ended_in_way(&self, key: &Key<'_>) -> Option<ChangeRequest> {

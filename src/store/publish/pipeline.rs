@@ -98,7 +98,13 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
                     std::thread::sleep(PAUSE);
                 }
             } else if self.groups.is_empty() && self.moves.is_empty() {
-                let Some(change) = changes.recv().await else {
+                // While nobody waits, a value goes for who comes next.
+                let ahead = changes.is_empty().then(|| self.files.eviction_ahead());
+                let change = match ahead.flatten() {
+                    None => changes.recv().await,
+                    ahead => ahead,
+                };
+                let Some(change) = change else {
                     return;
                 };
                 self.undecided.again.push_back(change);

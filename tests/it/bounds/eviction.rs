@@ -241,3 +241,44 @@ fn writers_at_once_are_never_refused_where_values_can_be_evicted() {
         assert_eq!(server.dir.names().len(), 6);
     });
 }
+
+/// So that a client does not wait for the eviction, also where all values are new. With a sync for each, it would wait
+/// for that.
+#[test]
+fn a_large_bound_has_room_for_the_next_value_before_it_comes() {
+    directory_only!("bounds");
+    let value = vec![7; 1 << 20];
+    let store = |server: &TestServer, key: u32| server.store(&format!("{key:02}"), &value);
+    let has = |server: &TestServer, keys: std::ops::RangeInclusive<u32>| {
+        let keys: Vec<_> = keys.map(|key| format!("{key:02}").into_bytes()).collect();
+        server.dir.names() == keys
+    };
+    let fill = |args: &[&str]| {
+        let server = start(args);
+        for key in 1..=64 {
+            store(&server, key);
+            tick();
+        }
+        server
+    };
+    let server = fill(&["--max-size", "64MiB"]);
+    eventually("one has gone", || has(&server, 2..=64));
+    store(&server, 65);
+    eventually("another has gone", || has(&server, 3..=65));
+    server.store("small", "small");
+    assert_eq!(server.dir.names().len(), 64, "there is room");
+
+    let quota = [
+        "--bound",
+        "prefix = '', max-size = '64MiB', full = 'refuse'",
+    ];
+    let server = fill(&quota);
+    assert_eq!(server.put("small", "small").status, 507);
+    assert!(has(&server, 1..=64), "a quota");
+
+    let server = fill(&["--max-size", "64MiB", "--durability", "disk"]);
+    for (key, names) in [("a", 64), ("b", 65)] {
+        server.store(key, "small");
+        assert_eq!(server.dir.names().len(), names, "no more than it needs");
+    }
+}
