@@ -78,7 +78,8 @@ const DISK_THREADS: usize = 32;
 /// A large directory keeps each of them, and a processor, busy for long: however many list, others have the rest.
 const LISTING_THREADS: usize = 4;
 
-/// How nice listing and compute threads are: a tenth of the weight of others, where a processor is wanted by both.
+/// How nice threads are that work in the background, for listings or compute: a tenth of the weight of others, where a
+/// processor is wanted by both.
 const NICE: i32 = 10;
 
 /// Longer than any process lives: a pool never shrinks, so that it never is without a thread.
@@ -213,9 +214,18 @@ fn settle(cpus: Option<CpuSet>, nice: i32) {
         let _ = sched_setaffinity(None, &cpus);
     }
     if nice > 0 {
-        // Of this thread alone: on Linux each has its own.
-        let _ = rustix::process::nice(nice);
+        be_nicer(nice);
     }
+}
+
+fn be_nicer(by: i32) {
+    // Of this thread alone: on Linux each has its own.
+    let _ = rustix::process::nice(by);
+}
+
+/// Has this thread leave the processor to those of requests, as threads for listings do. A failure costs speed.
+pub fn work_in_background() {
+    be_nicer(NICE);
 }
 
 impl Drop for Pool {

@@ -314,7 +314,7 @@ mod tests {
         }
         let mut expected: Vec<_> = Vec::new();
         account.visit("", |name, value| {
-            expected.push((value.used(), name.to_owned()))
+            expected.push((value.used(), name.to_owned()));
         });
         expected.sort_unstable();
         let expected: Vec<_> = expected.iter().map(|(_, name)| &**name).collect();

@@ -22,6 +22,7 @@ use crate::store::list::Lister;
 use crate::store::publish::Publisher;
 use crate::store::space::Free;
 use crate::store::write_context::WriteContext;
+use crate::transfer::work_in_background;
 
 /// How often it looks whether a bound is nearly full.
 const TICK: Duration = Duration::from_secs(1);
@@ -92,7 +93,11 @@ impl Keeper {
         // For waiting on the publisher. The thread drops it: where a keeper is dropped, no runtime may be.
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let run = Arc::clone(&context);
-        let thread = Some(thread.spawn(move || run.run(&runtime))?);
+        let work = move || {
+            work_in_background();
+            run.run(&runtime);
+        };
+        let thread = Some(thread.spawn(work)?);
         let _ = whole.recv_timeout(AT_START);
         Ok(Self { context, thread })
     }

@@ -32,8 +32,11 @@ const TURN: u64 = 4 << 20;
 /// extents.
 const AHEAD: (u64, u64) = (1 << 20, 16 << 20);
 
-/// A write, or its data where the disk had no space: runs of so many bytes.
-type Writing = Pin<Box<dyn Future<Output = Result<Result<(), Full<(Vec<Bytes>, u64)>>, Error>>>>;
+/// Runs of so many bytes in all.
+type Runs = (Vec<Bytes>, u64);
+
+/// A write, or its data where the disk had no space.
+type Writing = Pin<Box<dyn Future<Output = Result<Result<(), Full<Runs>>, Error>>>>;
 
 /// Gives the pipe back, empty, and how many bytes the disk thread took from the socket itself; or what was to be
 /// written.
@@ -66,7 +69,7 @@ impl FileWriter {
         announced: u64,
         key: Option<Key<'static>>,
         mut room: Option<Box<UploadRoom>>,
-        mut first: (Vec<Bytes>, u64),
+        mut first: Runs,
     ) -> Result<Self, Error> {
         let len = first.1;
         loop {
@@ -292,8 +295,8 @@ fn may_create(writer: &WriteContext, key: Option<&Key<'_>>) -> Result<(), Error>
 fn make(
     writer: &Arc<WriteContext>,
     announced: u64,
-    first: (Vec<Bytes>, u64),
-) -> Result<Result<TempFile, Full<(Vec<Bytes>, u64)>>, Error> {
+    first: Runs,
+) -> Result<Result<TempFile, Full<Runs>>, Error> {
     let len = first.1;
     let may_take = writer.may_take(announced);
     let made = may_take.and_then(|()| TempFile::create(&writer.temp_dir, Placement::Absent, None));

@@ -61,7 +61,8 @@ fn a_long_digest_yields_to_others_and_ends_with_its_client() {
 #[test]
 fn compute_threads_are_at_most_as_many_as_given_and_nicer_than_all_others() {
     directory_only!("hands in the directory");
-    let server = TestServer::start(&["--threads", "2", "--compute-threads", "2"]);
+    let args = words("--threads 2 --compute-threads 2 --max-size 1GiB");
+    let server = TestServer::start(&args);
     place_endless(&server);
     let _asking: Vec<Raw> = (0..6).map(|_| ask_for_endless(&server)).collect();
     eventually("both threads work and jobs wait", || {
@@ -71,6 +72,8 @@ fn compute_threads_are_at_most_as_many_as_given_and_nicer_than_all_others() {
     let own = server.proc().nice_of("reactor-")[0];
     let nicer = (own + 10).min(19);
     assert_eq!(server.proc().nice_of("compute-"), [nicer, nicer]);
+    // A pass over all values takes long.
+    assert_eq!(server.proc().nice_of("disk-bounds"), [nicer]);
     // The acceptor yields to reactors, and goes before compute threads.
     assert_eq!(server.proc().nice_of("acceptor"), [(own + 5).min(19)]);
     // The threads for listings are named disk-list-.
