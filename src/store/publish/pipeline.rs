@@ -98,7 +98,7 @@ impl<'a, F: Files, L: Log> Pipeline<'a, F, L> {
                     std::thread::sleep(PAUSE);
                 }
             } else if self.groups.is_empty() && self.moves.is_empty() {
-                // While nobody waits, a value goes for who comes next.
+                // While no change waits, the publisher evicts a value to make room for the next change.
                 let ahead = changes.is_empty().then(|| self.files.eviction_ahead());
                 let change = match ahead.flatten() {
                     None => changes.recv().await,
