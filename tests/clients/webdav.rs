@@ -106,12 +106,14 @@ ls files/pictures
 #> numbers.txt
 ";
 
-/// A full backup and what has changed since.
+/// A full backup and what has changed since. duplicity finds that by the whole seconds of a file's date alone, so each text has a
+/// date of its own: both are written within a second.
 const DUPLICITY: &str = "
 mkdir -p home/sub
 seq 100000 > home/sub/numbers
-for text in one two; do
-    echo $text > home/note
+for day in 1 2; do
+    echo day $day > home/note
+    touch -d 2001-05-0$day home/note
     duplicity --no-encryption home webdav://any:any@${D#http://}/backups > duplicity.log
 done
 duplicity restore --no-encryption webdav://any:any@${D#http://}/backups restored > duplicity.log
