@@ -106,8 +106,8 @@ ls files/pictures
 #> numbers.txt
 ";
 
-/// A full backup and what has changed since. duplicity finds that by the whole seconds of a file's date alone, so each text has a
-/// date of its own: both are written within a second.
+/// A full backup and what has changed since. duplicity finds that by the whole seconds of a file's date alone, so each
+/// text has a date of its own: both are written within a second.
 const DUPLICITY: &str = "
 mkdir -p home/sub
 seq 100000 > home/sub/numbers
