@@ -329,17 +329,13 @@ impl Browser {
     }
 
     /// Asks again and again, because a condition may concern files, or outlive a page and the scripts in it.
-    pub(crate) fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
-        let deadline = Instant::now() + PATIENCE;
-        while !holds() {
-            if Instant::now() >= deadline {
-                let seen =
-                    "(document.body ?? document.documentElement).innerText ?? document.title";
-                let seen = self.eval(seen);
-                panic!("not within {PATIENCE:?}: {what}\nthe page shows: {seen}");
-            }
-            thread::sleep(Duration::from_millis(20)); // the pace of the questions: pages and files tell nobody
+    pub(crate) fn until(&self, what: &str, holds: impl FnMut() -> bool) {
+        if within(PATIENCE, holds) {
+            return;
         }
+        let seen = "(document.body ?? document.documentElement).innerText ?? document.title";
+        let seen = self.eval(seen);
+        panic!("not within {PATIENCE:?}: {what}\nthe page shows: {seen}");
     }
 
     /// What the console says that is no failed request: faults of scripts, and breaches of the policy.

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 /// How long anything that should happen soon may take on a busy machine: only a fault takes so long.
 pub const DEADLINE: Duration = Duration::from_secs(300);
 
-/// How long a poll rests: at first, and when it has waited for some time.
+/// How long a poll rests: at first, when it has waited for some time, and at most where a look takes long.
 const OFTEN: Duration = Duration::from_millis(1);
 const RARELY: Duration = Duration::from_millis(25);
+const AT_MOST: Duration = Duration::from_millis(200);
 
 /// Polls `holds` until it is true; panics with `what` after [`DEADLINE`].
 #[track_caller]
@@ -25,15 +26,19 @@ pub fn comes_true(holds: impl FnMut() -> bool) -> bool {
 /// Polls `holds`; whether it is true within `time`.
 pub fn within(time: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
-    while !holds() {
+    loop {
+        let looked = Instant::now();
+        if holds() {
+            return true;
+        }
         let waited = start.elapsed();
         if waited >= time {
             return false;
         }
-        // A look may cost as much as what is waited for: some read tables of the kernel.
-        thread::sleep((waited / 20).clamp(OFTEN, RARELY));
+        // A look takes CPU from what is waited for, and some take much: they read tables of the kernel, or ask a browser.
+        let rest = (4 * looked.elapsed()).min(AT_MOST);
+        thread::sleep((waited / 20).clamp(OFTEN, RARELY).max(rest));
     }
-    true
 }
 
 /// Lets this time pass, which is itself what a test needs: nothing tells of its end.

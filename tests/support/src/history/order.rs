@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
+
 use super::model::{Asked, Event, Meeting, Told, Tree};
 use super::steps::{Progress, Step};
 
@@ -41,7 +43,9 @@ pub fn judge(actors: &[Vec<Event>], evicts: bool) -> (Verdict, usize) {
         cursors: <_>::default(),
         tree: Tree::default(),
     };
-    let (mut been, mut points) = (HashMap::<_, Vec<Tree>>::new(), 0);
+    // Most of a search is to hash where it is.
+    let mut been = HashMap::<_, Vec<Tree>, RandomState>::default();
+    let mut points = 0;
     let mut stack = vec![start];
     while let Some(mut point) = stack.pop() {
         point.settle(actors);
