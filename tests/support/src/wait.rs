@@ -35,7 +35,7 @@ pub fn within(time: Duration, mut holds: impl FnMut() -> bool) -> bool {
         if waited >= time {
             return false;
         }
-        // A look takes CPU from what is waited for, and some take much: they read tables of the kernel, or ask a browser.
+        // A look takes CPU from what is waited for, and some take much: they read tables of the kernel or ask a page.
         let rest = (4 * looked.elapsed()).min(AT_MOST);
         thread::sleep((waited / 20).clamp(OFTEN, RARELY).max(rest));
     }
