@@ -37,7 +37,9 @@ pub fn within(time: Duration, mut holds: impl FnMut() -> bool) -> bool {
         }
         // A look takes CPU from what is waited for, and some take much: they read tables of the kernel or ask a page.
         let rest = (4 * looked.elapsed()).min(AT_MOST);
-        thread::sleep((waited / 20).clamp(OFTEN, RARELY).max(rest));
+        let rest = (waited / 20).clamp(OFTEN, RARELY).max(rest);
+        // The last look is at the end of the time and no later.
+        thread::sleep(rest.min(time.saturating_sub(waited)));
     }
 }
 
